@@ -7,7 +7,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 source "$root/.setup/setup.sh"
 
-# in_environment NAME TESTS WHEELS...: runs tests with these wheels and the package's.
+# in_environment NAME 'TEST...' WHEELS...: runs tests with these wheels and the package's.
 in_environment() {
   local environment=$deps/$1 tests=$2
   shift 2
@@ -19,7 +19,7 @@ in_environment() {
     echo "${wheels[*]}" >"$environment.stamp"
   fi
   "$environment/bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall "$wheel"
-  "$environment/bin/python" "$root/tests/python/run.py" "$tests"
+  "$environment/bin/python" "$root/tests/python/run.py" $tests
 }
 
 wheel=$("$root/.setup/wheel.sh" | tail -n 1)
@@ -27,7 +27,7 @@ status=0
 for part in ${@:-torch serve}; do
   case $part in
     torch) in_environment torch torch_cases "torch==$TORCH_VERSION" "onnxscript==$ONNXSCRIPT_VERSION" || status=1 ;;
-    serve) in_environment serve serve_ray "ray[serve]==$RAY_VERSION" "tritonclient[http]==$TRITONCLIENT_VERSION" || status=1 ;;
+    serve) in_environment serve 'serve_ray serve_ray_shards' "ray[serve]==$RAY_VERSION" "tritonclient[http]==$TRITONCLIENT_VERSION" || status=1 ;;
     *) echo "there is no $part; nightly.sh takes torch and serve" >&2 && exit 2 ;;
   esac
 done

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import re
 import signal
 import sys
 import threading
+from typing import Any
 
 from fusec.serve import BatchOptions, GatewayOptions
 
@@ -29,6 +31,24 @@ def _model(text: str) -> tuple[str, str]:
     return (name if equals else folder.resolve().name), str(folder)
 
 
+def _resource(text: str) -> tuple[str, float]:
+    match = re.fullmatch(r"(.+)=(\d+\.?\d*)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=COUNT")
+    return match[1], float(match[2])
+
+
+def _shard_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Ray's options for the deployments of shards."""
+    resources: dict[str, Any] = {"num_cpus": arguments.shard_cpus, "num_gpus": arguments.shard_gpus}
+    if arguments.shard_memory is not None:
+        resources["memory"] = arguments.shard_memory
+    if arguments.shard_resource:
+        resources["resources"] = dict(arguments.shard_resource)
+    replicas = {} if arguments.shard_replicas is None else {"num_replicas": arguments.shard_replicas}
+    return {**replicas, "ray_actor_options": resources}
+
+
 def parser() -> argparse.ArgumentParser:
     batch, gateway = BatchOptions(), GatewayOptions()
     parser = argparse.ArgumentParser(
@@ -45,6 +65,11 @@ def parser() -> argparse.ArgumentParser:
     add("--replicas", type=int, default=1, help="of each model (1)")
     add("--gpus", type=float, default=0.0, help="of each replica, which may be a fraction (0)")
     add("--cpus", type=float, default=1.0, help="of each replica (1)")
+    add("--shard-replicas", type=int, help="of each shard of a sharded artifact (2 where the cluster has that free, else 1)")
+    add("--shard-cpus", type=float, default=1.0, help="of each of these (1)")
+    add("--shard-gpus", type=float, default=0.0, help="of each, which may be a fraction (0)")
+    add("--shard-memory", type=int, metavar="BYTES", help="that each asks the cluster for (what the plan gives its shard)")
+    add("--shard-resource", type=_resource, action="append", default=[], metavar="NAME=COUNT", help="of the cluster's own, of each")
     add("--gateways", type=int, default=1, help="replicas of the deployment that speaks HTTP (1)")
     add("--max-rows", type=int, default=batch.max_rows, help=f"of a batch ({batch.max_rows})")
     add("--max-delay-ms", type=float, default=batch.max_delay_ms, help=f"that a request waits for others ({batch.max_delay_ms:g})")
@@ -78,6 +103,7 @@ def main() -> None:
         gateway=gateway,
         model_options={"num_replicas": arguments.replicas, "ray_actor_options": resources},
         gateway_options={"num_replicas": arguments.gateways},
+        shard_options=_shard_options(arguments),
     )
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

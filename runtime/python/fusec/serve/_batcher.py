@@ -47,6 +47,8 @@ class Lane:
             results = self._context(*self._inputs(requests))
             results = results if isinstance(results, tuple) else (results,)
             return [list(results)] if len(requests) == 1 else list(self._signature.split(results, requests))
+        except RequestError as error:  # of shards that do not answer
+            return [error] * len(requests)
         except BadInput as error:
             if len(requests) == 1:
                 return [RequestError(str(error))]
@@ -215,7 +217,7 @@ class Batcher:
             if waiting.answer.done():
                 continue  # cancelled meanwhile
             if isinstance(answer, BaseException):
-                self._metrics.refused_inputs += failed is None
+                self._metrics.refused_inputs += failed is None and answer.status == 400
                 waiting.answer.set_exception(answer)
             else:
                 waiting.answer.set_result((answer, version))

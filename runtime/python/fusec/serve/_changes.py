@@ -29,6 +29,11 @@ class Change:
         """What tells it from other changes that a model may have been tried with, but for rows."""
         return self.kind, self.subject, self.path
 
+    @property
+    def brings_weights(self) -> bool:
+        """Whether it says which artifact the weights are of, or that there are none."""
+        return self.kind in ("weights", "load", "unload")
+
     def ends(self, older: Change) -> bool:
         """Whether nothing is left of an older change."""
         if self.kind in ("load", "unload"):

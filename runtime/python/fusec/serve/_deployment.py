@@ -7,29 +7,27 @@ import logging
 import os
 import pathlib
 import re
-from typing import Any, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Iterable, Mapping
 
 import numpy as np
-import ray
 from ray import serve
-from ray.serve.exceptions import DeploymentUnavailableError, ReplicaUnavailableError
 
 from fusec.serve import _ledger, _protocol
+from fusec.serve._actors import LOST, MOST_ONGOING, QUIET, RETRY_AFTER_S, Follower, as_value, unwrapped
 from fusec.serve._batcher import BatchOptions
 from fusec.serve._changes import Change, ChangeLog
 from fusec.serve._errors import NotFound, RequestError, Unavailable
 from fusec.serve._gateway import Gateway, GatewayOptions
 from fusec.serve._server import Answer, ModelServer
+from fusec.serve._shard_deployment import RayShards, bind_shards
+from fusec.serve._shard_server import ShardedModelServer
 
 logger = logging.getLogger("fusec.serve")
-_MOST_ONGOING = 100_000  # requests in a deployment: the batcher's queue says when it is enough
 _ATTEMPTS = 4  # of a request, on other replicas where one dies
-_RETRY_AFTER_S = 0.1
-_QUIET = {"enable_access_log": False}  # a line for each request would cost more than the request
-_LOST = (ray.exceptions.RayActorError, DeploymentUnavailableError, ReplicaUnavailableError)
 
 
-@serve.deployment(name="Ledger", max_ongoing_requests=_MOST_ONGOING, logging_config=_QUIET, ray_actor_options={"num_cpus": 0})
+@serve.deployment(name="Ledger", max_ongoing_requests=MOST_ONGOING, logging_config=QUIET, ray_actor_options={"num_cpus": 0})
 class LedgerDeployment:
     """The ledger of an application, as an actor."""
 
@@ -54,8 +52,8 @@ class LedgerDeployment:
     async def leave(self, name: str, replica: str) -> None:
         await self._ledger.leave(name, replica)
 
-    async def wait_applied(self, name: str, version: int) -> RequestError | None:
-        return await _as_value(self._ledger.wait_applied(name, version))
+    async def wait_applied(self, name: str, version: int, only_shards: bool = False) -> RequestError | None:
+        return await as_value(self._ledger.wait_applied(name, version, only_shards))
 
     async def note_retry(self, name: str) -> None:
         self._ledger.note_retry(name)
@@ -67,65 +65,25 @@ class LedgerDeployment:
         return self._ledger.samples()
 
 
-async def _as_value(awaited: Any) -> Any:
-    """What is awaited, or the RequestError that it raises: as a value it needs no traceback on its way to the caller."""
-    try:
-        return await awaited
-    except RequestError as error:
-        return error
-
-
-def _unwrapped(value: Any) -> Any:
-    if isinstance(value, RequestError):
-        raise value
-    return value
-
-
-@serve.deployment(name="Model", max_ongoing_requests=_MOST_ONGOING, logging_config=_QUIET)
+@serve.deployment(name="Model", max_ongoing_requests=MOST_ONGOING, logging_config=QUIET)
 class ModelDeployment:
-    """A replica of a model: its ModelServer, which follows the ledger."""
+    """A replica of a model: its ModelServer, which follows the ledger. Of a sharded model it is the dense part, and `shards` are handles of
+    the deployments of the others."""
 
-    async def __init__(self, name: str, path: str, ledger: Any, device: str | None, options: BatchOptions) -> None:
-        self._server, self._ledger = ModelServer(name, path, device, options), ledger
-        self._replica = serve.get_replica_context().replica_id.unique_id
-        await self._server.start()
-        # What the log had before the first report is taken up then, and no change after it is complete without this replica.
-        await self._server.follow(await self._news("hear"))
-        self._following = asyncio.get_running_loop().create_task(self._follow())
-
-    async def _report(self, method: str) -> int:
-        """Tells the ledger how far this replica is, and gives the version of the log."""
-        report = _ledger.Report(self._server.log.version, self._server.is_ready, self._server.samples())
-        return await getattr(self._ledger, method).remote(self._server.name, self._replica, report)
-
-    async def _news(self, method: str) -> list[Change]:
-        """The changes that come next for this replica, after a report."""
-        name, log = self._server.name, self._server.log
-        version = await self._report(method)
-        if version < log.version:
-            await self._ledger.restore.remote(name, log)
-        return await self._ledger.since.remote(name, log.version) if version > log.version else []
-
-    async def _follow(self) -> None:
-        while True:
-            changes = await self._retried(self._news, "follow")
-            applying = asyncio.create_task(self._server.follow(changes))
-            while not (await asyncio.wait({applying}, timeout=_ledger.POLL_S))[0]:
-                await self._retried(self._report, "hear")  # it takes long, but the replica is there
-            await applying
-
-    async def _retried(self, ask: Callable[[str], Awaitable[Any]], method: str) -> Any:
-        while True:
-            try:
-                return await ask(method)
-            except Exception as error:
-                logger.warning("%s: the ledger does not answer: %s", self._server.name, error)
-                await asyncio.sleep(_RETRY_AFTER_S)
+    async def __init__(self, name: str, path: str, ledger: Any, device: str | None, options: BatchOptions, shards: list[Any]) -> None:
+        if shards:
+            reached = RayShards(name, path, shards, ledger)
+            self._server: ModelServer = ShardedModelServer(name, path, reached, device, options)
+            await reached.wait_ready()
+        else:
+            self._server = ModelServer(name, path, device, options)
+        self._follower = Follower(self._server, ledger)
+        await self._server.start(await ledger.since.remote(name, 1))
+        await self._follower.begin()
 
     async def check_health(self) -> None:
         """Ray starts a replica again whose model does not run any more, or that cannot follow the others."""
-        if self._following.done():
-            self._following.result()
+        self._follower.check()
         await self._server.check_health()
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
@@ -134,6 +92,8 @@ class ModelDeployment:
         unknown = set(user_config) - {"weights", "adapters"}
         if unknown:
             raise ValueError(f"user_config has {', '.join(sorted(unknown))}; it takes weights and adapters")
+        if "weights" in user_config and isinstance(self._server, ShardedModelServer):
+            raise ValueError("user_config has weights, which a sharded model takes only through the gateway")
         weights = [Change("weights", path=os.fspath(user_config["weights"]))] if "weights" in user_config else []
         adapters = [Change("adapter", str(slot), os.fspath(path)) for slot, path in user_config.get("adapters", {}).items()]
         await self._server.rebase([*weights, *adapters])
@@ -143,7 +103,7 @@ class ModelDeployment:
         return await self._server.predict(tensors, timeout_ms)
 
     async def infer(self, body: bytes, header_length: str | None, version: str) -> Answer | RequestError:
-        return await _as_value(self._server.infer(body, header_length, version))
+        return await as_value(self._server.infer(body, header_length, version))
 
     async def describe(self, what: str) -> dict[str, Any] | RequestError:
         try:
@@ -158,19 +118,32 @@ class ModelDeployment:
             return error
 
     async def try_change(self, change: Change) -> None | RequestError:
-        return await _as_value(self._server.try_change(change))
+        return await as_value(self._server.try_change(change))
 
     async def __del__(self) -> None:
-        self._following.cancel()
-        await self._ledger.leave.remote(self._server.name, self._replica)
+        await self._follower.leave()
         await self._server.close()
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """How models are loaded, those of requests as those that the application begins with."""
+
+    device: str | None
+    batch: BatchOptions
+    shard_options: Mapping[str, Any]
+
+    def bind(self, name: str, path: str, ledger: Any, options: Mapping[str, Any]) -> Any:
+        """A deployment of the model at `path`, with these options of Ray's, and those of its shards behind it."""
+        shards = bind_shards(name, path, ledger, self.device, self.shard_options, options)
+        return ModelDeployment.options(**options).bind(name, path, ledger, self.device, self.batch, shards)
 
 
 class _RayBackend:
     """The models of an application, and those that were loaded since, each of which is an application of its own."""
 
-    def __init__(self, ledger: Any, models: Mapping[str, Any], device: str | None, options: BatchOptions):
-        self._ledger, self._handles, self._device, self._options = ledger, dict(models), device, options
+    def __init__(self, ledger: Any, models: Mapping[str, Any], loading: _Loading):
+        self._ledger, self._handles, self._loading = ledger, dict(models), loading
         self._app = serve.get_replica_context().app_name
 
     async def _call(self, name: str, method: str, *arguments: Any) -> Any:
@@ -184,12 +157,12 @@ class _RayBackend:
     async def _retried(self, handle: Any, method: str, *arguments: Any, note: str = "") -> Any:
         for attempt in range(_ATTEMPTS):
             try:
-                return _unwrapped(await getattr(handle, method).remote(*arguments))
-            except _LOST as error:
+                return unwrapped(await getattr(handle, method).remote(*arguments))
+            except LOST as error:
                 logger.warning("%s of %s: a replica was lost: %s", method, note or "the ledger", type(error).__name__)
                 if note:
                     await self._ask("note_retry", note)  # a call that nobody waits for may be dropped
-                await asyncio.sleep(_RETRY_AFTER_S * 4**attempt)
+                await asyncio.sleep(RETRY_AFTER_S * 4**attempt)
         raise Unavailable(f"no replica of {f'model {_protocol.quoted(note)}' if note else 'the ledger'} answers")
 
     async def _handle(self, name: str) -> Any:
@@ -224,7 +197,7 @@ class _RayBackend:
         return version
 
     async def _start(self, name: str, path: str) -> int:
-        model = ModelDeployment.options(max_constructor_retry_count=1).bind(name, path, self._ledger, self._device, self._options)
+        model = self._loading.bind(name, path, self._ledger, {"max_constructor_retry_count": 1})
         try:
             await asyncio.to_thread(serve.run, model, name=self._app_of(name), route_prefix=None)
         except RuntimeError as error:
@@ -244,13 +217,13 @@ def _last_error(app: str) -> str:
     return lines[-1] if lines else ""
 
 
-@serve.deployment(name="Gateway", max_ongoing_requests=_MOST_ONGOING, logging_config=_QUIET, ray_actor_options={"num_cpus": 0})
+@serve.deployment(name="Gateway", max_ongoing_requests=MOST_ONGOING, logging_config=QUIET, ray_actor_options={"num_cpus": 0})
 @serve.ingress()
 class GatewayDeployment:
     """The HTTP face, in as many replicas as Ray is told."""
 
-    def __init__(self, ledger: Any, models: Mapping[str, Any], gateway: GatewayOptions, device: str | None, options: BatchOptions) -> None:
-        self._gateway = Gateway(_RayBackend(ledger, models, device, options), gateway)
+    def __init__(self, ledger: Any, models: Mapping[str, Any], gateway: GatewayOptions, loading: _Loading) -> None:
+        self._gateway = Gateway(_RayBackend(ledger, models, loading), gateway)
 
     def __serve_build_asgi_app__(self) -> Gateway:
         return self._gateway
@@ -264,23 +237,23 @@ def app(
     gateway: GatewayOptions = GatewayOptions(),
     model_options: Mapping[str, Any] | None = None,
     gateway_options: Mapping[str, Any] | None = None,
+    shard_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """An application of Ray Serve for serve.run: the models of these artifacts over HTTP.
 
         serve.run(fusec.serve.app("model_fused", model_options={"num_replicas": 2, "ray_actor_options": {"num_gpus": 0.5}}))
 
-    models: folders of artifacts. names: what requests call them; the folders' names by default. device: as fusec.load takes it.
-    batch: how requests are gathered. gateway: limits of bodies, the folder to load from, the token of requests that change the server.
-    model_options, gateway_options: Ray's own for the deployments of the models and of HTTP: num_replicas, autoscaling_config,
-    ray_actor_options, user_config and others.
+    models: folders of artifacts, those of fusec shard among them. names: what requests call them; the folders' names by default. device: as
+    fusec.load takes it. batch: how requests are gathered. gateway: limits of bodies, the folder to load from, the token of requests that
+    change the server. model_options, gateway_options: Ray's own for the deployments of the models and of HTTP: num_replicas,
+    autoscaling_config, ray_actor_options, user_config and others. shard_options: the same for the deployments of shards. Where they do not
+    say it, a shard has the memory of its tables, one CPU, and two replicas if the cluster has that free, else one; Ray must be
+    initialised for that.
     """
     paths = [pathlib.Path(model).resolve() for model in models]
     called = [path.name for path in paths] if names is None else list(names)
     if len(called) != len(paths) or len(set(called)) != len(called):
         raise ValueError(f"{len(paths)} models have the names {', '.join(called)}; each needs one of its own")
-    ledger = LedgerDeployment.bind()
-    handles = {
-        name: ModelDeployment.options(**{"name": name, **(model_options or {})}).bind(name, str(path), ledger, device, batch)
-        for name, path in zip(called, paths)
-    }
-    return GatewayDeployment.options(**(gateway_options or {})).bind(ledger, handles, gateway, device, batch)
+    ledger, loading = LedgerDeployment.bind(), _Loading(device, batch, shard_options or {})
+    handles = {name: loading.bind(name, str(path), ledger, {"name": name, **(model_options or {})}) for name, path in zip(called, paths)}
+    return GatewayDeployment.options(**(gateway_options or {})).bind(ledger, handles, gateway, loading)

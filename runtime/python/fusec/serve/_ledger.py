@@ -28,6 +28,7 @@ class Report:
     version: int
     ready: bool
     samples: list[tuple[str, dict[str, str], float]] = field(default_factory=list)
+    part: str = ""  # that the replica has of a sharded model: "shard_0"; "" for the dense part, and for a model that is whole
     heard: float = 0.0
 
 
@@ -81,11 +82,11 @@ class Ledger:
         self._replicas.get(name, {}).pop(replica, None)
         await self._tell()
 
-    async def wait_applied(self, name: str, version: int) -> None:
-        """Returns when all replicas have come to a version; one that is lost meanwhile starts again from the log."""
+    async def wait_applied(self, name: str, version: int, only_shards: bool = False) -> None:
+        """Returns when all replicas, or all of shards, have come to a version; one that is lost meanwhile starts again from the log."""
 
         def is_applied() -> bool:
-            return all(report.version >= version for report in self._alive(name).values())
+            return all(report.version >= version for report in self._alive(name).values() if report.part or not only_shards)
 
         end = time.monotonic() + _APPLIED_WITHIN_S
         while not is_applied():
@@ -102,19 +103,19 @@ class Ledger:
 
     def overview(self) -> dict[str, dict[str, Any]]:
         """{model: {"version", "ready", "replicas"}}"""
-        return {
-            name: {
-                "version": self._log(name).version,
-                "ready": any(report.ready for report in self._alive(name).values()),
-                "replicas": len(self._alive(name)),
-            }
-            for name in self._logs
-        }
+        found = {}
+        for name in self._logs:
+            reports = self._alive(name).values()
+            ready = {part: any(report.ready for report in reports if report.part == part) for part in {r.part for r in reports} | {""}}
+            found[name] = {"version": self._log(name).version, "ready": all(ready.values()), "replicas": len(reports)}
+        return found
 
     def samples(self) -> list[tuple[dict[str, str], list[tuple[str, dict[str, str], float]]]]:
         """What /metrics shows: of each replica, and of each model."""
         of_replicas = [
-            ({"model": name, "replica": replica}, report.samples) for name in self._logs for replica, report in self._alive(name).items()
+            ({"model": name, **({"shard": report.part} if report.part else {}), "replica": replica}, report.samples)
+            for name in self._logs
+            for replica, report in self._alive(name).items()
         ]
         return of_replicas + [({"model": name}, [("retries_total", {}, float(self._retries[name]))]) for name in self._logs]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from typing import Any, Iterable, Mapping
 
-_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536)
 
 # name, type, help
@@ -19,6 +19,10 @@ _TABLE = (
     ("batch_requests", "histogram", "Requests of a batch."),
     ("refused_inputs_total", "counter", "Requests that the model refused, as for out-of-range ids."),
     ("retries_total", "counter", "Requests that were sent to another replica after one had died."),
+    ("shards_seconds", "histogram", "From a run's questions to its shards to the answers of all."),
+    ("shard_retries_total", "counter", "Questions that were sent to another replica of a shard after one had died."),
+    ("shard_reruns_total", "counter", "Runs that asked their shards again because one had other weights."),
+    ("look_up_seconds", "histogram", "From a question's arrival in a shard to its answer."),
     ("version", "gauge", "The version of the model's weights, rows and adapters."),
     ("table_cache_hits_total", "counter", "Look-ups that found their row in a table's cache, of those that were noted."),
     ("table_cache_misses_total", "counter", "Look-ups that did not."),
@@ -53,7 +57,7 @@ class Metrics:
         self.version = 0
         self.refused_inputs = 0
         self.requests: dict[int, int] = {}
-        self.request_seconds, self.wait_seconds, self.run_seconds = (Histogram(_SECONDS) for _ in range(3))
+        self.request_seconds, self.wait_seconds, self.run_seconds = (Histogram(SECONDS) for _ in range(3))
         self.batch_rows, self.batch_requests = Histogram(_SIZES), Histogram(_SIZES)
         self.caches: dict[str, tuple[int, int]] = {}  # hits and misses of each table that has one
         self.resident_bytes = 0

@@ -8,16 +8,17 @@ import logging
 import os
 import time
 from dataclasses import dataclass
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 
 import fusec
 from fusec.serve import _protocol, _tracing
 from fusec.serve._batcher import BatchOptions, Batcher, Lane
-from fusec.serve._changes import Change, ChangeLog
+from fusec.serve._changes import Change
 from fusec.serve._errors import RequestError, Unavailable
 from fusec.serve._metrics import Metrics
+from fusec.serve._replica import Replica, resident_bytes
 from fusec.serve._signature import Signature, TensorSpec, numpy_dtype, read_signature
 
 logger = logging.getLogger("fusec.serve")
@@ -41,26 +42,20 @@ class Answer:
     header_length: int | None = None  # where the JSON of the body ends, if binary data follows
 
 
-class ModelServer:
+class ModelServer(Replica):
     """Serves the artifact at `path` under a name.
 
     device: as fusec.load takes it.
     """
 
     def __init__(self, name: str, path: str | os.PathLike[str], device: Any = None, options: BatchOptions = BatchOptions()):
-        self.name, self.options, self.metrics, self.log = name, options, Metrics(), ChangeLog()
+        super().__init__(name)
+        self.options, self.metrics = options, Metrics()
         self._path, self._device = os.fspath(path), device
         self._loaded: _Loaded | None = None
-        self._changing = asyncio.Lock()
-        self._tried: tuple[str, str, str] | None = None  # the change that was applied last, if it was tried and has no version yet
         self._random = np.random.default_rng(0)
 
     # ---- its life ----
-
-    async def start(self) -> None:
-        """Loads the model. Raises what fusec.load raises."""
-        self._loaded = await self._load(self._path)
-        self.metrics.version = self.log.version
 
     async def close(self) -> None:
         """Frees the model when the requests that it has accepted have their answers."""
@@ -71,7 +66,7 @@ class ModelServer:
 
     async def _load(self, path: str) -> _Loaded:
         def load() -> tuple[Any, Signature]:
-            model = fusec.load(path, self._device)
+            model = self._open(path)
             signature = read_signature(model)
             why = _why_not_joined(model, signature, self._random)
             if why:
@@ -81,6 +76,9 @@ class ModelServer:
 
         model, signature = await asyncio.to_thread(load)
         return _Loaded(model, signature, Batcher(model, signature, self.options, self.metrics, lambda: self.log.version))
+
+    def _open(self, path: str) -> Any:
+        return fusec.load(path, self._device)
 
     async def check_health(self) -> None:
         """After a failure that was no request's fault, runs the model once. Raises where it does not run any more, as after an error of its
@@ -150,13 +148,11 @@ class ModelServer:
         return _protocol.model_config(self.name, self._served().signature, self.options.max_rows, self.options.max_delay_ms)
 
     def samples(self) -> list[tuple[str, dict[str, str], float]]:
-        """What Prometheus reads, as of now."""
         if self._loaded is not None:
             model = self._loaded.model
             caches = {table.name: model.table_cache(table.name) for table in model.tables}
             self.metrics.caches = {name: (cache.hits, cache.misses) for name, cache in caches.items() if cache.rows}
-        with open("/proc/self/statm") as file:
-            self.metrics.resident_bytes = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        self.metrics.version, self.metrics.resident_bytes = self.log.version, resident_bytes()
         return self.metrics.samples()
 
     # ---- changes ----
@@ -181,35 +177,7 @@ class ModelServer:
         ids, rows = (array.copy() for array in request.arrays)  # aligned, and without the body
         return Change("rows", name, ids=ids, rows=rows)
 
-    async def try_change(self, change: Change) -> None:
-        """Applies a change that has no version yet. Raises RequestError where it cannot be applied; the model is as it was then."""
-        async with self._changing:
-            try:
-                await self._apply(change)
-                self._tried = change.what if change.kind != "rows" else None
-            except fusec.NoDevice as error:
-                raise RequestError(str(error), 503) from None
-            except fusec.Error as error:
-                raise RequestError(str(error)) from None
-
-    async def follow(self, changes: Sequence[Change]) -> None:
-        """Applies changes with versions, as the log of all replicas has them behind this one's version."""
-        async with self._changing:
-            for change in changes:
-                if change.what != self._tried:
-                    await self._apply(change)
-                self._tried = None
-                self.log.add(change)
-                self.metrics.version = self.log.version
-
-    async def rebase(self, changes: Sequence[Change]) -> None:
-        """Applies changes below those of the log, which then hold again."""
-        async with self._changing:
-            for change in (*changes, *self.log.changes):
-                await self._apply(change)
-
     async def _apply(self, change: Change) -> None:
-        self._tried = None
         if change.kind == "load":
             loaded, old = await self._load(change.path or self._path), self._loaded
             self._loaded = loaded

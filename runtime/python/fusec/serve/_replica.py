@@ -1,0 +1,78 @@
+"""What all processes of a model have in common that Ray starts: a log of changes, which they apply one at a time. It knows nothing of Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Sequence
+
+import fusec
+from fusec.serve._changes import Change, ChangeLog
+from fusec.serve._errors import RequestError
+
+
+class Replica:
+    """Follows the log of the model `name`. What a change does is told by _apply."""
+
+    part = ""  # of a sharded model: "shard_0" and so on, "" for the dense part and for a model that is whole
+
+    def __init__(self, name: str):
+        self.name, self.log = name, ChangeLog()
+        self._changing = asyncio.Lock()
+        self._tried: tuple[str, str, str] | None = None  # the change that was applied last, if it was tried and has no version yet
+
+    async def start(self, changes: Sequence[Change] = ()) -> None:
+        """Loads the model, with the weights that the changes of its log have brought last. Raises what fusec.load raises."""
+        last = next((change for change in reversed(changes) if change.brings_weights), None)
+        if last is None or last.kind != "unload":
+            await self._apply(Change("load", path=last.path if last else ""))
+        self._tried = last.what if last else None
+
+    @property
+    def is_ready(self) -> bool:
+        raise NotImplementedError
+
+    def samples(self) -> list[tuple[str, dict[str, str], float]]:
+        """What Prometheus reads, as of now."""
+        raise NotImplementedError
+
+    async def _apply(self, change: Change) -> None:
+        raise NotImplementedError
+
+    async def _try(self, change: Change) -> bool:
+        """Whether the change need not be applied again when it has its version."""
+        await self._apply(change)
+        return change.kind != "rows"
+
+    async def try_change(self, change: Change) -> None:
+        """Applies a change that has no version yet. Raises RequestError where it cannot be applied; the model is as it was then."""
+        async with self._changing:
+            try:
+                self._tried = None
+                self._tried = change.what if await self._try(change) else None
+            except fusec.NoDevice as error:
+                raise RequestError(str(error), 503) from None
+            except fusec.Error as error:
+                raise RequestError(str(error)) from None
+
+    async def follow(self, changes: Sequence[Change]) -> None:
+        """Applies changes with versions, as the log of all replicas has them behind this one's version."""
+        async with self._changing:
+            for change in changes:
+                if change.what != self._tried:
+                    await self._apply(change)
+                self._tried = None
+                self.log.add(change)
+
+    async def rebase(self, changes: Sequence[Change]) -> None:
+        """Applies changes below those of the log, which then hold again."""
+        async with self._changing:
+            self._tried = None
+            for change in (*changes, *self.log.changes):
+                await self._apply(change)
+
+
+def resident_bytes() -> int:
+    """Memory of this process."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,380 @@
+"""A model whose tables lie on shards: `fusec shard` made an artifact of each shard, which looks rows up, and one of all the rest, the dense
+part. ShardedModel has the face of a fusec.Model; how its shards are reached is a transport's. It knows nothing of Ray.
+
+A run sends one message to each shard, to all at the same time, with the inputs that the shard reads; the rows that come back are copied
+once, into the memory of the dense part's inputs. All of them come of one set of weights: a part may hold several sets while weights change,
+and a run names the one that it wants of every shard.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import math
+import os
+import pathlib
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Mapping, Protocol, Sequence
+
+import numpy as np
+
+import fusec
+from fusec import CacheInfo, TableInfo, TensorInfo
+from fusec.serve._errors import Unavailable
+from fusec.serve._metrics import SECONDS, Histogram
+
+PATIENCE_S = 30.0  # that a run waits for a shard, or for all parts to have its weights
+_PAUSE_S = 0.005
+_KERNELS = ("kernels/", "cubin/", "cpu/")  # folders of an artifact
+
+
+def _manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        return json.loads((pathlib.Path(folder) / "manifest.json").read_text())
+    except (OSError, ValueError) as error:
+        raise fusec.BadArtifact(f"{os.fspath(folder)}/manifest.json: {error}") from None
+
+
+def is_sharded(path: str | os.PathLike[str]) -> bool:
+    """Whether `fusec shard` made the artifact."""
+    return "shards" in _manifest(path).get("targets", {})
+
+
+@dataclass(frozen=True)
+class Part:
+    """An artifact of a sharded one. A tensor that a shard gives has the same name where the dense part reads it."""
+
+    folder: str  # "shard_0"
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """Rows of a table, where they are."""
+
+    part: int  # the number of a shard; that of the dense part is how many shards there are
+    first_row: int
+    rows: int
+
+
+class ShardedArtifact:
+    """What the manifest of a sharded artifact says."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = os.fspath(path)
+        manifest = _manifest(path)
+        if "shards" not in manifest.get("targets", {}):
+            raise fusec.BadArtifact(f"{self.path}: is not sharded")
+        buffers = [buffer["name"] for buffer in manifest["buffers"]]
+        self.parts = tuple(
+            Part(step["folder"], tuple(buffers[i] for i in step["inputs"]), tuple(buffers[i] for i in step["outputs"]))
+            for step in manifest["targets"]["shards"]["steps"]
+        )
+        self.weights: str = manifest["hash"]  # the name of this set of weights: it is a hash over all parts
+        self.inputs, self.outputs = _infos(manifest["inputs"]), _infos(manifest["outputs"])
+        self.dims = {symbol["name"]: (symbol["min"], symbol["max"]) for symbol in manifest["symbols"]}
+        self.plan: dict[str, Any] = manifest["shards"]
+        self._files: dict[str, str] = manifest["files"]
+
+    @property
+    def shards(self) -> tuple[Part, ...]:
+        return self.parts[:-1]
+
+    @property
+    def dense(self) -> Part:
+        return self.parts[-1]
+
+    def folder(self, number: int) -> str:
+        """Where part `number` is."""
+        return os.path.join(self.path, self.parts[number].folder)
+
+    def program(self, number: int) -> dict[str, Any]:
+        """What stays of a part when its weights change, as runtime/src/artifact/same_program.cc has it. Raises BadArtifact where the
+        part is of another artifact than the manifest beside it."""
+        manifest, folder = _manifest(self.folder(number)), self.parts[number].folder
+        for file, file_hash in manifest["files"].items():
+            if self._files.get(f"{folder}/{file}", file_hash) != file_hash:
+                raise fusec.BadArtifact(f"{self.folder(number)}/{file}: is not the file that the manifest beside the part says")
+        return {
+            "symbols": manifest["symbols"],
+            "tensors": [(entry["name"], entry["dtype"], entry["shape"]) for entry in manifest["inputs"] + manifest["outputs"]],
+            "buffers": [(buffer["kind"], buffer["dtype"], buffer["elements"]) for buffer in manifest["buffers"]],
+            "steps": {name: target["steps"] for name, target in manifest["targets"].items()},
+            "kernels": {file: file_hash for file, file_hash in manifest["files"].items() if file.startswith(_KERNELS)},
+        }
+
+    def tables(self) -> dict[str, tuple[TableInfo, list[TablePart]]]:
+        """The tables of update_rows, and where their rows are."""
+        first_rows = {(shard["folder"], table["table"]): table["first_row"] for shard in self.plan["shards"] for table in shard["tables"]}
+        entries: dict[str, list[dict[str, Any]]] = {}
+        places: dict[str, list[TablePart]] = {}
+        for number, part in enumerate(self.parts):
+            for entry in _manifest(self.folder(number)).get("tables", []):
+                table = entry["table"]
+                entries.setdefault(table, []).append(entry)
+                places.setdefault(table, []).append(TablePart(number, first_rows.get((part.folder, table), 0), entry["rows"]))
+        return {table: (_table_info(entries[table]), places[table]) for table in sorted(entries)}
+
+
+def _infos(entries: Sequence[Mapping[str, Any]]) -> tuple[TensorInfo, ...]:
+    return tuple(
+        TensorInfo(entry["name"], entry["dtype"], tuple(int(dim) if dim.isdigit() else dim for dim in entry["shape"])) for entry in entries
+    )
+
+
+def _table_info(entries: Sequence[Mapping[str, Any]]) -> TableInfo:
+    """Of a table, from what the manifests of the parts that have rows of it say. How many bytes it has there is not among that."""
+    first, rows = entries[0], sum(entry["rows"] for entry in entries)
+    fixed = next((entry["fixed"] for entry in entries if entry.get("fixed")), "")
+    return TableInfo(first["table"], first["dtype"], rows, first["columns"], first.get("storage", ""), 0, fixed)
+
+
+# ---- a part, and its sets of weights ----
+
+
+class WeightSet:
+    """A part with one set of weights: its model, and contexts that no run uses."""
+
+    def __init__(self, weights: str, folder: str, device: Any):
+        self.weights, self.model = weights, fusec.load(folder, device)
+        self._idle: list[Any] = []
+
+    def run(self, inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        try:
+            context = self._idle.pop()
+        except IndexError:
+            context = self.model.context()
+        try:
+            results = context(*inputs)
+        finally:
+            self._idle.append(context)
+        return results if isinstance(results, tuple) else (results,)
+
+
+class LoadedPart:
+    """A part of a sharded artifact, in this process. New weights are a second set; runs that ask for the older one get it until that is
+    retired. Runs may be made by any thread, changes by one at a time."""
+
+    def __init__(self, path: str | os.PathLike[str], number: int, device: Any = None):
+        self.number, self._device = number, device
+        artifact = ShardedArtifact(path)
+        self._program = artifact.program(number)
+        self._tables = {table: place for table, (_, places) in artifact.tables().items() for place in places if place.part == number}
+        self.current: WeightSet | None = None
+        self._older: WeightSet | None = None
+        self.use(path)
+
+    def weight_set(self, weights: str) -> WeightSet | None:
+        """The set of that name, if the part has it."""
+        for held in (self.current, self._older):
+            if held is not None and held.weights == weights:
+                return held
+        return None
+
+    def check(self, path: str | os.PathLike[str]) -> None:
+        """Raises BadArtifact unless the artifact has this part with whatever weights, and its files are whole."""
+        self._open(path).model.close()
+
+    def use(self, path: str | os.PathLike[str]) -> None:
+        """Takes the weights of an artifact, and keeps those that were in use."""
+        opened = self._open(path)
+        self._older, self.current = self.current, opened
+
+    def retire(self) -> None:
+        """Lets the older weights go. Runs that have begun with them end with them."""
+        self._older = None
+
+    def unload(self) -> None:
+        self._older = self.current = None
+
+    def update_rows(self, table: str, ids: np.ndarray, rows: np.ndarray) -> None:
+        """Puts those of the rows into the current weights that lie here."""
+        place = self._tables.get(table)
+        if place is not None and self.current is not None:
+            here = (ids >= place.first_row) & (ids < place.first_row + place.rows)
+            self.current.model.update_rows(table, ids[here] - place.first_row, rows[here])
+
+    def _open(self, path: str | os.PathLike[str]) -> WeightSet:
+        artifact = ShardedArtifact(path)
+        if self.number >= len(artifact.parts) or artifact.program(self.number) != self._program:
+            raise fusec.BadArtifact(f"{artifact.path}: its part {self.number} is not the loaded program with other weights")
+        return WeightSet(artifact.weights, artifact.folder(self.number), self._device)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A shard's answer: its outputs, computed with the weights that were asked for. There are none where it has other weights, or refuses
+    its inputs."""
+
+    arrays: tuple[np.ndarray, ...] = ()
+    has_weights: bool = True
+    refused: str = ""  # why
+
+
+def look_up(shard: LoadedPart, inputs: Mapping[str, np.ndarray], weights: str) -> Rows:
+    """What a shard answers to a run that asks it with these inputs, by name, for that set of weights."""
+    held = shard.weight_set(weights)
+    if held is None:
+        return Rows(has_weights=False)
+    try:
+        return Rows(held.run([inputs[info.name] for info in held.model.inputs]))
+    except fusec.BadInput as error:
+        return Rows(refused=str(error))
+
+
+# ---- the whole ----
+
+
+class Shards(Protocol):
+    """A transport: how a model reaches its shards."""
+
+    def look_up(self, number: int, inputs: Mapping[str, np.ndarray], weights: str) -> concurrent.futures.Future[Rows]:
+        """Asks a shard. The future fails with Unavailable where it does not answer."""
+        ...
+
+
+class LocalShards:
+    """Shards in this process."""
+
+    def __init__(self, path: str | os.PathLike[str], device: Any = None):
+        self.parts = [LoadedPart(path, number, device) for number in range(len(ShardedArtifact(path).shards))]
+        self._threads = concurrent.futures.ThreadPoolExecutor(len(self.parts), "fusec-shard")
+
+    def look_up(self, number: int, inputs: Mapping[str, np.ndarray], weights: str) -> concurrent.futures.Future[Rows]:
+        return self._threads.submit(look_up, self.parts[number], inputs, weights)
+
+
+class ShardedModel:
+    """A sharded artifact with the face of a fusec.Model: the dense part is in this process, the shards are behind a transport.
+
+    Rows and weights are changed in the dense part alone: whoever serves the shards changes them there, new weights before they are given to
+    this model, which asks for them from then on.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], device: Any, shards: Shards):
+        self.artifact, self.shards = ShardedArtifact(path), shards
+        self.path, self.inputs, self.outputs = self.artifact.path, self.artifact.inputs, self.artifact.outputs
+        self._dense = LoadedPart(path, len(self.artifact.shards), device)
+        self.dims = {**self.artifact.dims, **self.dense.model.dims}  # the dense part knows which of them may be 0
+        self._tables = self.artifact.tables()
+        self._adapters: dict[int, str] = {}
+        self._counting = threading.Lock()
+        self.reruns = 0  # because a shard had other weights
+        self.shards_seconds = Histogram(SECONDS)  # until all shards of a run have answered
+
+    @property
+    def dense(self) -> WeightSet:
+        """The dense part, with the weights that the next run has."""
+        if self._dense.current is None:
+            raise Unavailable("the model is closed")
+        return self._dense.current
+
+    def context(self) -> ShardedContext:
+        return ShardedContext(self)
+
+    def allocate_host(self, shape: Sequence[int], dtype: str = "f32") -> Any:
+        return self.dense.model.allocate_host(shape, dtype)
+
+    def close(self) -> None:
+        self._dense.unload()
+
+    # ---- changes ----
+
+    @property
+    def tables(self) -> tuple[TableInfo, ...]:
+        return tuple(info for info, _ in self._tables.values())
+
+    def table_cache(self, table: str) -> CacheInfo:
+        """Of the dense part's tables: the shards tell of theirs."""
+        held_here = any(info.name == table for info in self.dense.model.tables)
+        return self.dense.model.table_cache(table) if held_here else CacheInfo(0, 0, 0, 0, 0)
+
+    def check_rows(self, table: str, ids: np.ndarray) -> None:
+        """Raises BadInput unless these are rows of a table."""
+        rows = self._tables[table][0].rows
+        if ids.size and not 0 <= ids.min() <= ids.max() < rows:
+            outside = int(ids[(ids < 0) | (ids >= rows)][0])
+            raise fusec.BadInput(f'id {outside} is outside the {rows} rows of table "{table}"')
+
+    def check_weights(self, path: str | os.PathLike[str]) -> None:
+        self._dense.check(path)
+
+    def update_weights(self, path: str | os.PathLike[str]) -> None:
+        self._dense.use(path)
+        for slot, adapter in self._adapters.items():
+            self.dense.model.load_adapter(slot, adapter)
+        self._dense.retire()
+
+    def update_rows(self, table: str, ids: np.ndarray, rows: np.ndarray) -> None:
+        self._dense.update_rows(table, ids, rows)
+
+    def load_adapter(self, slot: int, path: str | os.PathLike[str]) -> None:
+        self.dense.model.load_adapter(slot, path)
+        self._adapters[slot] = os.fspath(path)
+
+    def unload_adapter(self, slot: int) -> None:
+        self.dense.model.unload_adapter(slot)
+        self._adapters.pop(slot, None)
+
+    # ---- what contexts count ----
+
+    def note_rerun(self) -> None:
+        with self._counting:
+            self.reruns += 1
+
+    def note_shards(self, seconds: float) -> None:
+        with self._counting:
+            self.shards_seconds.note(seconds)
+
+
+class ShardedContext:
+    """Runs of one thread at a time."""
+
+    def __init__(self, model: ShardedModel):
+        self._model, self._parts = model, model.artifact
+        self._memory: dict[str, np.ndarray] = {}  # of the rows of shards, in the dense part's inputs
+
+    def __call__(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        given = {info.name: tensor for info, tensor in zip(self._model.inputs, inputs, strict=True)}
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            dense = self._model.dense
+            rows = self._look_up(given, dense.weights)
+            if rows is not None:
+                return dense.run([rows[name] if name in rows else given[name] for name in self._parts.dense.inputs])
+            if time.monotonic() > end:
+                raise Unavailable(f"the shards have not come to the weights of the dense part in {PATIENCE_S:g} s")
+            self._model.note_rerun()
+            time.sleep(_PAUSE_S)
+
+    def _look_up(self, given: Mapping[str, np.ndarray], weights: str) -> dict[str, np.ndarray] | None:
+        """The rows of all shards, or None if one of them has other weights. Raises BadInput where one refuses its inputs."""
+        start = time.perf_counter()
+        answers = [
+            self._model.shards.look_up(number, {name: given[name] for name in part.inputs}, weights)
+            for number, part in enumerate(self._parts.shards)
+        ]
+        rows = {}
+        for part, answer in zip(self._parts.shards, answers):
+            found = answer.result()
+            if found.refused:
+                raise fusec.BadInput(f"{part.folder}: {found.refused}")
+            if not found.has_weights:
+                return None
+            for name, array in zip(part.outputs, found.arrays):
+                rows[name] = self._copied(name, array)
+        self._model.note_shards(time.perf_counter() - start)
+        return rows
+
+    def _copied(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The array in the memory of an input, which is page-locked where the dense part is on a GPU, and grows."""
+        count = math.prod(array.shape) * array.dtype.itemsize
+        memory = self._memory.get(name)
+        if memory is None or memory.size < count:
+            memory = self._memory[name] = np.asarray(self._model.allocate_host((max(count, 1),), "u8"))
+        copy = memory[:count].view(array.dtype).reshape(array.shape)
+        np.copyto(copy, array)
+        return copy

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""How the time of a batch grows when a model's tables lie on 8 to 512 machines. Times of shards and of the dense part are measured on this
+machine's CPU, on artifacts of fusec shard; the network between them is simulated from numbers that are stated. Nothing runs on a GPU.
+
+    PYTHONPATH=build/python .deps/venv/bin/python tests/benchmarks/shards.py [--runs 40] [--batches 2000] [--json FILE]
+
+The model sums `IDS` rows of each of T tables for every row of the batch, and has an MLP behind that; whatever T is, its tables have 0.8 GB in
+all. For each T and number of shards in MEASURED, some shards, the dense part and the whole model run alone, one thread each, with ids at
+random. A shard's time in other cases comes of a fit to these, by calls, sums, ids and rows; the script prints how well it fits.
+
+A simulated batch: the dense machine sends its messages one behind the other through its link, each takes a latency to its shard, which runs,
+and its answer takes another latency and then its turn in the link of the dense machine, which all answers share; when the last is there, the
+dense part runs. Runs take the median of their case times a measured run's share of its median, drawn at random. Latencies are lognormal,
+and some of them have a hiccup.
+
+Tables: `measured` and the planner's cost model beside it; `simulated` with the mean, the 99th percentile, the part that waits for shards,
+and an unsharded machine's times; `fan-out`, the 99th percentile of the slowest of N answers beside that of one.
+"""
+
+import argparse
+import contextlib
+import io
+import itertools
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("FUSEC_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.dont_write_bytecode = True
+sys.path.append(str(Path(__file__).resolve().parent / "peers"))
+
+import fusec  # noqa: E402
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from fusec import _program  # noqa: E402
+from fusec.serve._shards import ShardedArtifact  # noqa: E402
+from machine import processor  # noqa: E402
+
+COLUMNS, IDS, HIDDEN = 32, 10, 256
+ALL_ROWS = 6_400_000  # of all tables together
+TABLES = (16, 64, 256)
+MEASURED = {16: (8, 64), 64: (8, 64), 256: (8, 64)}  # shards, by tables; 64 of 16 tables have a quarter of a table each
+SHARDS = (8, 16, 32, 64, 128, 256, 512)
+CPU = ("--target", "cpu", "--cpu-level", "native")
+BATCHES = (64, 512, 2048)
+MOST_TIMED = 4  # shards of an artifact
+ROW_BANDWIDTH = 10e9  # bytes a second, as fusec shard plans with it
+NETWORK = {
+    "bandwidth": 3.125e9,  # bytes a second into or out of a machine: 25 Gbit/s
+    "latency_us": 25.0,  # of a message one way, in the median; two are the planner's 50 us
+    "latency_sigma": 0.3,  # of its logarithm
+    "hiccup_share": 1e-3,  # of messages
+    "hiccup_us": 1000.0,  # in the mean, exponential
+    "send_us": 2.0,  # of the dense machine's CPU for each message and its answer
+}
+
+
+def write_model(path, tables):
+    random, rows = np.random.default_rng(0), ALL_ROWS // tables
+    nodes, inputs, weights = [], [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 16])], {}
+    make = onnx.helper.make_node
+    for i in range(tables):
+        inputs.append(onnx.helper.make_tensor_value_info(f"ids_{i}", onnx.TensorProto.INT64, ["batch", IDS]))
+        weights[f"table_{i}"] = random.standard_normal((rows, COLUMNS), np.float32)
+        nodes += [make("Gather", [f"table_{i}", f"ids_{i}"], [f"rows_{i}"], axis=0)]
+        nodes += [make("ReduceSum", [f"rows_{i}", "axes"], [f"sum_{i}"], keepdims=0)]
+    nodes.append(make("Concat", ["x", *(f"sum_{i}" for i in range(tables))], ["features"], axis=1))
+    weights["first"] = random.standard_normal((16 + tables * COLUMNS, HIDDEN), np.float32)
+    weights["second"] = random.standard_normal((HIDDEN, 1), np.float32)
+    nodes += [make("MatMul", ["features", "first"], ["hidden"]), make("Relu", ["hidden"], ["positive"])]
+    nodes.append(make("MatMul", ["positive", "second"], ["scores"]))
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    tensors.append(onnx.numpy_helper.from_array(np.array([1]), "axes"))
+    scores = onnx.helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["batch", 1])
+    graph = onnx.helper.make_graph(nodes, "bags", inputs, [scores], tensors)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def quietly(arguments):
+    with contextlib.redirect_stderr(io.StringIO()):
+        return _program.run(arguments)
+
+
+class Timed:
+    """An artifact, timed alone with ids at random."""
+
+    def __init__(self, folder, rows):
+        self._model, self._rows = fusec.load(folder, "cpu"), rows
+        self._context, self._random = self._model.context(), np.random.default_rng(0)
+
+    def _inputs(self, batch):
+        for info in self._model.inputs:
+            shape = tuple(batch if isinstance(dim, str) else dim for dim in info.shape)
+            yield self._random.integers(0, self._rows, shape) if info.dtype == "i64" else self._random.standard_normal(shape, np.float32)
+
+    def us(self, batch, runs):
+        """Microseconds of each of so many runs, with four sets of inputs in turn."""
+        times, sets = [], [list(self._inputs(batch)) for _ in range(4)]
+        for i in range(runs + 4):
+            start = time.perf_counter()
+            self._context(*sets[i % 4])
+            times.append(1e6 * (time.perf_counter() - start))
+        return times[4:]
+
+    def bytes(self, batch, which):
+        sizes = {"f32": 4, "i64": 8}
+        return sum(
+            sizes[info.dtype] * int(np.prod([batch if isinstance(dim, str) else dim for dim in info.shape]))
+            for info in getattr(self._model, which)
+        )
+
+
+def measure(folder, runs):
+    """[{tables, shards, batch, part, us, planned_us...}] of everything that is measured, and the spread of runs around their medians."""
+    cells, spread = [], []
+
+    def note(times, **cell):
+        cells.append({**cell, "us": float(np.median(times))})
+        spread.extend(np.asarray(times) / np.median(times))
+
+    for tables in TABLES:
+        rows = ALL_ROWS // tables
+        write_model(folder / "bags.onnx", tables)
+        quietly([str(folder / "bags.onnx"), "-o", str(folder / "whole"), *CPU])
+        whole = Timed(folder / "whole", rows)
+        for batch in BATCHES:
+            note(whole.us(batch, runs), tables=tables, shards=1, batch=batch, part="whole")
+        del whole
+        for shards in MEASURED[tables]:
+            quietly(["shard", str(folder / "bags.onnx"), "--shards", str(shards), "-o", str(folder / "sharded"), *CPU])
+            artifact = ShardedArtifact(folder / "sharded")
+            of_all = {"tables": tables, "shards": shards}
+            for i in np.linspace(0, shards - 1, MOST_TIMED).astype(int):
+                part, plan = Timed(artifact.folder(i), rows), artifact.plan["shards"][i]
+                first = plan["tables"][0]
+                held = {"held": len(plan["tables"]), "row_share": (first["end_row"] - first["first_row"]) / rows}
+                for batch in BATCHES:
+                    scale = batch / artifact.plan["dims"]["batch"]
+                    planned = {name: plan[name] * scale for name in ("row_bytes", "id_bytes", "wire_bytes")}
+                    moved = part.bytes(batch, "inputs") + part.bytes(batch, "outputs")
+                    note(part.us(batch, runs), **of_all, batch=batch, part=artifact.parts[i].folder, **held, bytes=moved, planned=planned)
+            dense = Timed(artifact.folder(shards), rows)
+            for batch in BATCHES:
+                note(dense.us(batch, runs), **of_all, batch=batch, part="dense")
+            del part, dense
+            shutil.rmtree(folder / "sharded")
+            print(f"measured {tables} tables on {shards} shards", file=sys.stderr, flush=True)
+    return cells, np.asarray(spread)
+
+
+class Fit:
+    """A shard's microseconds: a call, and for each of its sums, ids and rows."""
+
+    def __init__(self, cells):
+        shards = [cell for cell in cells if "held" in cell]
+        terms = np.array([self._terms(cell["batch"], cell["held"], cell["row_share"]) for cell in shards])
+        times = np.array([cell["us"] for cell in shards])
+        weights = 1 / times  # relative errors count
+        self.us_of, *_ = np.linalg.lstsq(terms * weights[:, None], times * weights, rcond=None)
+        self.errors = np.abs(terms @ self.us_of / times - 1)
+
+    @staticmethod
+    def _terms(batch, held, row_share):
+        return [1.0, batch * held, batch * held * IDS * row_share]
+
+    def us(self, batch, held, row_share):
+        return float(np.dot(self._terms(batch, held, row_share), self.us_of))
+
+
+def latencies(random, shape):
+    found = NETWORK["latency_us"] * np.exp(NETWORK["latency_sigma"] * random.standard_normal(shape))
+    return found + (random.random(shape) < NETWORK["hiccup_share"]) * random.exponential(NETWORK["hiccup_us"], shape)
+
+
+def simulate(random, spread, shards, shard_us, dense_us, bytes_in, bytes_out, batches):
+    """(until the last answer is there, until the dense part has run, one answer's own time), in microseconds, of so many batches."""
+    shape = (batches, shards)
+    link_us = 1e6 / NETWORK["bandwidth"]
+    sent = np.arange(1, shards + 1) * (NETWORK["send_us"] + bytes_in * link_us)
+    own = latencies(random, shape) + shard_us * random.choice(spread, shape) + latencies(random, shape)
+    arrived = np.sort(sent + own, axis=1)
+    end = np.zeros(batches)
+    for i in range(shards):
+        end = np.maximum(end, arrived[:, i]) + bytes_out * link_us
+    return end, end + dense_us * random.choice(spread, batches), own
+
+
+def simulated(cells, fit, spread, batches):
+    random, found = np.random.default_rng(0), []
+    median = {(cell["tables"], cell["batch"], cell["part"]): cell["us"] for cell in cells if cell["part"] in ("dense", "whole")}
+    for tables, shards, batch in itertools.product(TABLES, SHARDS, BATCHES):
+        held, row_share = max(1, tables // shards), min(1.0, tables / shards)
+        bytes_in, bytes_out = batch * held * IDS * 8, batch * held * COLUMNS * 4
+        shard_us = fit.us(batch, held, row_share)
+        answered, done, own = simulate(random, spread, shards, shard_us, median[tables, batch, "dense"], bytes_in, bytes_out, batches)
+        whole = median[tables, batch, "whole"] * random.choice(spread, batches)
+        planned = 2 * NETWORK["latency_us"] + 1e6 * (bytes_in + bytes_out) / NETWORK["bandwidth"] + shard_us
+        found.append(
+            {
+                "tables": tables,
+                "shards": shards,
+                "batch": batch,
+                "shard_us": shard_us,
+                "planned_with_measured_shard_us": planned,
+                "answered_mean_us": answered.mean(),
+                "answered_p99_us": np.quantile(answered, 0.99),
+                "mean_us": done.mean(),
+                "p99_us": np.quantile(done, 0.99),
+                "whole_mean_us": whole.mean(),
+                "whole_p99_us": np.quantile(whole, 0.99),
+                "one_p99_us": np.quantile(own, 0.99),
+                "slowest_p99_us": np.quantile(own.max(axis=1), 0.99),
+                "link_us": 1e6 * shards * bytes_out / NETWORK["bandwidth"],
+            }  # fmt: skip
+        )
+    return [{name: round(value, 1) if isinstance(value, float) else value for name, value in row.items()} for row in found]
+
+
+def planner(cells):
+    """The planner's time for a shard's own work, which is that of reading its rows, beside what was measured."""
+    rows = []
+    for cell in cells:
+        if "planned" in cell:
+            planned = 1e6 * cell["planned"]["row_bytes"] / ROW_BANDWIDTH
+            rows.append(
+                {
+                    **{name: cell[name] for name in ("tables", "shards", "batch", "part", "us")},
+                    "planned_us": planned,
+                    "row_gb_per_s": cell["planned"]["row_bytes"] / cell["us"] / 1e3,
+                    "bytes": [cell["bytes"], cell["planned"]["id_bytes"] + cell["planned"]["wire_bytes"]],
+                }  # fmt: skip
+            )
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=40, help="of each part and batch (40)")
+    parser.add_argument("--batches", type=int, default=2000, help="that are simulated in each case (2000)")
+    parser.add_argument("--json", type=Path, help="file for the results")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fusec_shards_") as folder:
+        cells, spread = measure(Path(folder), arguments.runs)
+    fit, plan = Fit(cells), planner(cells)
+    rows = simulated(cells, fit, spread, arguments.batches)
+
+    print(f"spread of runs: p50 1, p90 {np.quantile(spread, 0.9):.2f}, p99 {np.quantile(spread, 0.99):.2f} of the median")
+    print(f"fit of shards: {', '.join(f'{value:.4g}' for value in fit.us_of)} us a call, sum and row read;", end=" ")
+    print(f"errors {np.median(fit.errors):.0%} in the median, {fit.errors.max():.0%} at most")
+    print("measured: tables shards batch   shard us (planned for its rows)   GB/s of rows   message bytes (planned)")
+    for row in plan:
+        print(
+            f"{row['tables']:6} {row['shards']:4} {row['batch']:5} {row['us']:10.0f} ({row['planned_us']:.0f})"
+            f" {row['row_gb_per_s']:8.2f} {row['bytes'][0]:12.0f} ({row['bytes'][1]:.0f})"
+        )
+    print("simulated: tables shards batch   mean us    p99 us   of that shards   unsharded mean us   p99 us   fan-out p99 / one p99")
+    for row in rows:
+        print(
+            f"{row['tables']:6} {row['shards']:4} {row['batch']:5} {row['mean_us']:10.0f} {row['p99_us']:10.0f} {row['answered_mean_us']:10.0f}"
+            f" {row['whole_mean_us']:10.0f} {row['whole_p99_us']:10.0f} {row['slowest_p99_us']:8.0f} / {row['one_p99_us']:.0f}"
+        )
+    if arguments.json:
+        result = {
+            "processor": processor(), "cores": os.cpu_count(), "network": NETWORK, "columns": COLUMNS, "ids": IDS, "runs": arguments.runs,
+            "batches": arguments.batches, "spread": {f"p{100 * q:g}": float(np.quantile(spread, q)) for q in (0.5, 0.9, 0.99, 0.999)},
+            "fit_us": {"call": fit.us_of[0], "sum": fit.us_of[1], "row": fit.us_of[2], "largest_error": float(fit.errors.max())},
+            "measured": cells, "planner": plan, "simulated": rows,
+        }  # fmt: skip
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

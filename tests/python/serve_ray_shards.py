@@ -1,0 +1,291 @@
+"""Sharded models of fusec.serve on Ray: four shards, each in actors of its own, with faults and changes under load. nightly.sh runs it, in an
+environment with Ray."""
+
+import collections
+import contextlib
+import io
+import json
+import pathlib
+import re
+import resource
+import unittest
+import urllib.request
+
+import fusec
+import numpy as np
+import onnx
+import onnx.parser
+import ray
+from fusec import _program
+from fusec.serve import GatewayOptions, app
+from fusec.serve._shards import LocalShards, ShardedModel
+from ray import serve
+from ray.cluster_utils import Cluster
+from serve_ray import MODEL, QUICK, RAY_OPTIONS, TOKEN, Client, Load, free_port, kill, replicas_of, request, wait_until
+from support import FOLDER
+from tritonclient.utils import InferenceServerException
+
+REPOSITORY = FOLDER / "sharded_repository"
+ARTIFACTS = (REPOSITORY / "sharded", REPOSITORY / "sharded_tuesday")  # of the same model, with other weights
+SHARDS = 4
+TABLE = (1 << 22, 48)  # rows and columns of f32: 805 MB
+LIMIT = 600 << 20  # bytes of address space that an actor may take up behind its start
+
+
+def shard(path, folder, *flags):
+    command = ["shard", str(path), "--shards", str(SHARDS), "--replicate-below", "0", "--target", "cpu", "--cpu-level", "native"]
+    with contextlib.redirect_stderr(io.StringIO()):
+        _program.run([*command, "-o", str(folder), *flags])
+
+
+def make_artifacts():
+    """A DLRM in four shards, and the same with other weights."""
+    REPOSITORY.mkdir()
+    changed = onnx.load(MODEL)
+    for tensor in changed.graph.initializer:
+        if len(tensor.dims) == 2:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) * np.float32(-0.5), tensor.name))
+    onnx.save(changed, FOLDER / MODEL.name)  # of the same name, which is in its kernels
+    for path, artifact in zip((MODEL, FOLDER / MODEL.name), ARTIFACTS):
+        shard(path, artifact)
+
+
+def run_app(port, **options):
+    application = app(
+        REPOSITORY / "sharded",
+        names=["dlrm"],
+        device="cpu",
+        gateway=GatewayOptions(str(REPOSITORY), "secret"),
+        model_options={"num_replicas": 2, **QUICK, **options.pop("model_options", {})},
+        shard_options={"ray_actor_options": {"num_cpus": 0.25}, **QUICK, **options.pop("shard_options", {})},
+    )
+    serve.run(application, name="fusec")
+
+
+class Served(unittest.TestCase):
+    """Four shards in two replicas each, behind two of the dense part."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not REPOSITORY.exists():
+            make_artifacts()
+        cls.port = free_port()
+        ray.init(**RAY_OPTIONS)
+        serve.start(http_options={"host": "127.0.0.1", "port": cls.port})
+        run_app(cls.port)
+
+    @classmethod
+    def tearDownClass(cls):
+        serve.shutdown()
+        ray.shutdown()
+
+    def setUp(self):
+        self.client = Client(self.port)
+        names = ["dlrm", *(f"dlrm shard {number}" for number in range(SHARDS))]
+        wait_until(lambda: all(len(replicas_of(name)) == 2 for name in names) and self.client.http.is_server_ready())
+
+    def counts(self):
+        """The counters of /metrics, over all replicas."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics") as page:
+            found = collections.Counter()
+            for name, value in re.findall(r"^fusec_(\w+)\{.*\} (\S+)$", page.read().decode(), re.M):
+                found[name] += float(value)
+        return found
+
+    def weights(self, name):
+        url = f"http://127.0.0.1:{self.port}/admin/models/dlrm/weights"
+        with urllib.request.urlopen(urllib.request.Request(url, json.dumps({"artifact": name}).encode(), TOKEN)) as answer:
+            return int(json.loads(answer.read())["model_version"])
+
+    def rows(self, table, ids, rows):
+        tensors = [{"name": "ids", "datatype": "INT64", "shape": [len(ids)], "data": ids}]
+        tensors += [{"name": "rows", "datatype": "FP32", "shape": [len(ids), len(rows[0])], "data": rows}]
+        body = json.dumps({"inputs": tensors, "parameters": {"table": table}}).encode()
+        url = f"http://127.0.0.1:{self.port}/admin/models/dlrm/rows"
+        with urllib.request.urlopen(urllib.request.Request(url, body, TOKEN)) as answer:
+            return int(json.loads(answer.read())["model_version"])
+
+    def test_answers_are_those_of_the_whole_model(self):
+        """To the bit, where both run in actors: Ray gives these one thread, and oneDNN's sums depend on how many there are."""
+        with contextlib.redirect_stderr(io.StringIO()):
+            fusec.compile(MODEL, REPOSITORY / "whole", target="cpu", cpu_level="native")
+        self.client.http.load_model("whole", headers=TOKEN)
+        wait_until(lambda: self.client.http.is_model_ready("whole"))
+        for seed in range(5):
+            tensors = request(np.random.default_rng(seed), 1 + 100 * seed)
+            np.testing.assert_array_equal(self.client.infer(tensors)[0], self.client.infer(tensors, "whole")[0])
+        self.client.http.unload_model("whole", headers=TOKEN)
+        tensors["in1"][3, 2] = 500
+        with self.assertRaisesRegex(InferenceServerException, r"shard_\d: .*index 500 at position \[3, 2\] of \"in1\" is outside"):
+            self.client.infer(tensors)
+
+    def test_a_shard_is_killed(self):
+        """Until it happens in the middle of a look-up, which is then sent to the other replica."""
+        before = self.counts()["shard_retries_total"]
+        with Load(self.port, ARTIFACTS, threads=8) as load:
+            for number in range(12):
+                load.more()
+                kill(f"dlrm shard {number % SHARDS}")
+                load.more()
+                wait_until(lambda: len(replicas_of(f"dlrm shard {number % SHARDS}")) == 2)
+                if self.counts()["shard_retries_total"] > before and number >= SHARDS:
+                    break
+        load.check(self)
+        retries = self.counts()["shard_retries_total"] - before
+        print(
+            f"{sum(load.answers.values())} answers while {number + 1} replicas of shards were killed, {retries:.0f} look-ups after a retry"
+        )
+        self.assertGreater(retries, 0)
+
+    def test_all_replicas_of_a_shard_are_killed(self):
+        """Its requests wait until Ray has started one again."""
+        with Load(self.port, ARTIFACTS) as load:
+            load.more()
+            kill("dlrm shard 1")
+            kill("dlrm shard 1")
+            load.more()
+        load.check(self)
+
+    def test_a_dense_replica_is_killed(self):
+        with Load(self.port, ARTIFACTS) as load:
+            load.more()
+            kill("dlrm")
+            load.more()
+            wait_until(lambda: len(replicas_of("dlrm")) == 2)
+            load.more()
+        load.check(self)
+
+    def test_new_weights_under_load(self):
+        """Each answer is all of one artifact's: parts of both give others."""
+        tensors = request(np.random.default_rng(0), 4)
+        models = [fusec.load(path, "cpu") for path in ARTIFACTS]
+        torn = ShardedModel(ARTIFACTS[0], "cpu", LocalShards(ARTIFACTS[0], "cpu"))
+        torn.shards.parts[0].use(ARTIFACTS[1])
+        torn.shards.parts[0].retire()
+        torn.shards.parts[0].current.weights = torn.artifact.weights  # as if it had the others
+        mixed = torn.context()(*tensors.values())[0]
+        self.assertFalse(any(np.allclose(mixed, model(**tensors), atol=1e-5) for model in models))
+
+        versions = []
+        with Load(self.port, ARTIFACTS, threads=8) as load:
+            load.more()
+            for path, model in list(zip(ARTIFACTS, models))[::-1] * 4:
+                versions.append(self.weights(path.name))
+                np.testing.assert_allclose(self.client.infer(tensors)[0], model(**tensors), atol=1e-5)
+                load.more(5)
+            load.more()
+        load.check(self)
+        counts = self.counts()
+        print(f"{sum(load.answers.values())} answers during 8 changes of weights, {counts['shard_reruns_total']:.0f} runs that asked again")
+        self.assertGreaterEqual(len(load.answers), 4)
+        self.assertEqual(versions, list(range(versions[0], versions[0] + 8)))
+
+    def test_who_starts_later_has_the_new_weights(self):
+        self.weights("sharded_tuesday")
+        for name in ("dlrm shard 2", "dlrm"):
+            kill(name)
+            wait_until(lambda: len(replicas_of(name)) == 2)
+        wait_until(self.client.http.is_server_ready)
+        with Load(self.port, ARTIFACTS[1:]) as load:
+            load.more(50)
+        load.check(self)
+        self.weights("sharded")
+
+    def test_rows(self):
+        tensors = request(np.random.default_rng(0), 4)
+        before, _ = self.client.infer(tensors)
+        self.rows("tables.7.weight", [0, 1, 2], [[9.0] * 16] * 3)
+        changed = ShardedModel(ARTIFACTS[0], "cpu", LocalShards(ARTIFACTS[0], "cpu"))
+        for part in changed.shards.parts:
+            part.update_rows("tables.7.weight", np.arange(3), np.full((3, 16), 9, np.float32))
+        expected = changed.context()(*tensors.values())[0]
+        self.assertFalse(np.allclose(before, expected, atol=1e-3))
+        for _ in range(20):
+            np.testing.assert_allclose(self.client.infer(tensors)[0], expected, atol=1e-5)
+        with self.assertRaisesRegex(urllib.request.HTTPError, "400"):
+            self.rows("tables.7.weight", [200], [[9.0] * 16])
+        self.weights("sharded")
+        np.testing.assert_array_equal(self.client.infer(tensors)[0], before)
+
+    def test_it_is_unloaded_and_loaded_and_another_is_loaded_beside_it(self):
+        http, tensors = self.client.http, request(np.random.default_rng(0), 2)
+        expected, _ = self.client.infer(tensors)
+        http.load_model("sharded_tuesday", headers=TOKEN)
+        wait_until(lambda: http.is_model_ready("sharded_tuesday"))
+        other, _ = self.client.infer(tensors, "sharded_tuesday")
+        np.testing.assert_allclose(other, fusec.load(ARTIFACTS[1], "cpu")(**tensors), atol=1e-5)
+        http.unload_model("dlrm", headers=TOKEN)
+        with self.assertRaisesRegex(InferenceServerException, 'model "dlrm" is not loaded'):
+            self.client.infer(tensors)
+        http.load_model("dlrm", headers=TOKEN)
+        np.testing.assert_array_equal(self.client.infer(tensors)[0], expected)
+        http.unload_model("sharded_tuesday", headers=TOKEN)
+
+
+class Nodes(unittest.TestCase):
+    def test_a_node_is_removed(self):
+        """Each node has a replica of each shard and one of the dense part."""
+        if not REPOSITORY.exists():
+            make_artifacts()
+        cluster, port = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}), free_port()
+        self.addCleanup(cluster.shutdown)
+        lost = cluster.add_node(num_cpus=4, resources={"models": 5})
+        cluster.add_node(num_cpus=4, resources={"models": 5})
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+        self.addCleanup(ray.shutdown)
+        self.addCleanup(serve.shutdown)
+        serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": port})
+        placed = {"num_replicas": 2, "max_replicas_per_node": 1, "ray_actor_options": {"num_cpus": 0.5, "resources": {"models": 1}}}
+        run_app(port, model_options=placed, shard_options=placed)
+        self.assertEqual([len(replicas_of(f"dlrm shard {number}")) for number in range(SHARDS)], [2] * SHARDS)
+        with Load(port, ARTIFACTS) as load:
+            load.more()
+            cluster.remove_node(lost)
+            load.more(60)
+        load.check(self)
+
+
+def limit_memory():
+    """Of this process, as it starts: LIMIT bytes more than it has."""
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + LIMIT,) * 2)
+
+
+LIMITED = {"runtime_env": {"worker_process_setup_hook": limit_memory, "env_vars": {"MALLOC_ARENA_MAX": "1"}}}
+
+
+class Memory(unittest.TestCase):
+    """A table that is larger than what an actor may take up."""
+
+    def test_it_is_served_by_four(self):
+        random = np.random.default_rng(0)
+        table = random.integers(0, 1 << 20, TABLE, np.int32).astype(np.float32)
+        self.assertGreater(table.nbytes, LIMIT)
+        graph = onnx.parser.parse_graph("g (int64[batch] id) => (float[batch, 48] row) { row = Gather<axis=0>(huge, id) }")
+        graph.initializer.append(onnx.numpy_helper.from_array(table, "huge"))
+        path = FOLDER / "huge.onnx"
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+        shard(path, FOLDER / "huge_sharded")
+        with contextlib.redirect_stderr(io.StringIO()):
+            fusec.compile(path, FOLDER / "huge_whole", target="cpu", cpu_level="native")
+        port = free_port()
+        ray.init(**RAY_OPTIONS)
+        self.addCleanup(ray.shutdown)
+        self.addCleanup(serve.shutdown)
+
+        @ray.remote(**LIMITED)
+        def load_whole(folder):
+            try:
+                fusec.load(folder, "cpu")
+            except fusec.Error as error:
+                return f"{type(error).__name__}: {error}"
+            return "it fits"
+
+        self.assertRegex(ray.get(load_whole.remote(str(FOLDER / "huge_whole"))), "memory")
+        serve.start(http_options={"host": "127.0.0.1", "port": port})
+        options = {"num_replicas": 1, "ray_actor_options": {"num_cpus": 0.5, **LIMITED}}
+        serve.run(app(FOLDER / "huge_sharded", names=["huge"], device="cpu", model_options=options, shard_options=options), name="fusec")
+        handle = serve.get_deployment_handle("huge", "fusec")
+        for rows in (1, 1000):
+            ids = random.integers(0, TABLE[0], rows)
+            np.testing.assert_array_equal(handle.predict.remote({"id": ids}).result()["row"], table[ids])

@@ -1,0 +1,312 @@
+"""fusec.serve's sharded models, with their shards in this process: answers are those of the whole model, all with one set of weights."""
+
+import asyncio
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import io
+import shutil
+import unittest
+import unittest.mock
+
+import fusec
+import numpy as np
+import onnx
+import onnx.parser
+from fusec import _program
+from fusec.serve import BatchOptions, RequestError, Unavailable, _shards
+from fusec.serve._changes import Change
+from fusec.serve._shard_server import ShardedModelServer, ShardServer
+from fusec.serve._shards import LoadedPart, LocalShards, ShardedArtifact, ShardedModel, is_sharded
+from support import FOLDER, ROOT, artifact
+
+OPTIONS = ["--target", "cpu", "--cpu-level", "native"]
+
+
+@functools.cache
+def embeddings(seed=0):
+    """A model of one id a row, a bag of three, a table that stays dense, and one that is cut by rows."""
+    random = np.random.default_rng(seed)
+    graph = onnx.parser.parse_graph(
+        "g (float[batch, 4] x, int64[batch] id, int64[batch, 3] bag, int64[batch] few) => (float[batch, 4] one, float[batch, 4] sums)"
+        " <int64[1] axes = {1}> { one = Gather<axis=0>(single, id) many = Gather<axis=0>(bagged, bag)"
+        " pooled = ReduceSum<keepdims=0>(many, axes) small = Gather<axis=0>(kept, few) part = Add(small, x) sums = Add(part, pooled) }"
+    )
+    for name, rows in (("single", 1000), ("bagged", 4000), ("kept", 50)):
+        graph.initializer.append(onnx.numpy_helper.from_array(random.standard_normal((rows, 4), np.float32), name))
+    path = FOLDER / f"weights_{seed}" / "embeddings.onnx"  # its name is in its kernels
+    path.parent.mkdir(exist_ok=True)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@functools.cache
+def whole(path):
+    with contextlib.redirect_stderr(io.StringIO()):
+        return fusec.load(fusec.compile(path, FOLDER / f"whole_{path.stem}_{path.parent.name}", target="cpu", cpu_level="native"), "cpu")
+
+
+@functools.cache
+def sharded(path, shards=2, keep="1kb"):
+    folder = FOLDER / f"sharded_{path.stem}_{path.parent.name}"
+    with contextlib.redirect_stderr(io.StringIO()):
+        _program.run(["shard", str(path), "--shards", str(shards), "--replicate-below", keep, "-o", str(folder), *OPTIONS])
+    return folder
+
+
+def request(rows, seed=0, most=(1000, 4000, 50)):
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((rows, 4), np.float32)
+    ids, bags, few = (random.integers(0, limit, shape) for limit, shape in zip(most, ((rows,), (rows, 3), (rows,))))
+    return {"x": x, "id": ids, "bag": bags, "few": few}
+
+
+class Parts(unittest.TestCase):
+    """Artifacts of fusec shard, run part by part."""
+
+    def check(self, path, folder, tensors, **tolerance):
+        names = {info.name for info in whole(path).inputs}
+        model = ShardedModel(folder, "cpu", LocalShards(folder, "cpu"))
+        self.assertEqual((model.inputs, model.outputs, model.dims), (whole(path).inputs, whole(path).outputs, whole(path).dims))
+        context = model.context()
+        for rows in tensors:
+            self.assertEqual(set(rows), names)
+            expected = whole(path)(**rows)
+            expected = expected if isinstance(expected, tuple) else (expected,)
+            for one, other in zip(context(*(rows[info.name] for info in model.inputs)), expected, strict=True):
+                if tolerance:
+                    np.testing.assert_allclose(one, other, **tolerance)
+                else:
+                    np.testing.assert_array_equal(one, other)
+
+    def test_one_id_has_the_same_bits(self):
+        path, random = ROOT / "models/dlrm_dot.ts.onnx", np.random.default_rng(0)
+        folder = sharded(path, 4, "0")
+        self.assertTrue(is_sharded(folder) and not is_sharded(artifact("sum")))
+        self.check(path, folder, [dlrm_request(random, rows) for rows in (1, 100, 0, 7)])
+
+    def test_bags_and_tables_that_are_cut(self):
+        self.check(embeddings(), sharded(embeddings()), [request(rows) for rows in (3, 0, 200)], rtol=1e-6, atol=1e-6)
+        one, _ = whole(embeddings())(**request(5))
+        model = ShardedModel(sharded(embeddings()), "cpu", LocalShards(sharded(embeddings()), "cpu"))
+        np.testing.assert_array_equal(model.context()(*request(5).values())[0], one)
+
+    def test_a_shard_gets_one_message_with_what_it_reads_and_all_get_theirs_at_once(self):
+        folder = sharded(embeddings())
+        shards, asked = LocalShards(folder, "cpu"), {}
+
+        class Late:
+            def look_up(self, number, inputs, weights):
+                asked.setdefault(number, []).append((set(inputs), concurrent.futures.Future(), inputs, weights))
+                if len(asked) == len(shards.parts):
+                    for shard, [(_, answer, inputs, weights)] in reversed(asked.items()):
+                        answer.set_result(shards.look_up(shard, inputs, weights).result())
+                return asked[number][0][1]
+
+        results = ShardedModel(folder, "cpu", Late()).context()(*request(4).values())
+        np.testing.assert_allclose(results[1], whole(embeddings())(**request(4))[1], rtol=1e-6, atol=1e-6)
+        reads = {number: set(part.inputs) for number, part in enumerate(ShardedArtifact(folder).shards)}
+        self.assertEqual({number: names for number, [(names, *_)] in asked.items()}, reads)
+        self.assertNotIn("x", set().union(*reads.values()))
+
+    def test_ids_outside_a_table(self):
+        folder = sharded(embeddings())
+        context = ShardedModel(folder, "cpu", LocalShards(folder, "cpu")).context()
+        for name, number in (("id", 1000), ("bag", 4000), ("few", 50)):
+            tensors = request(3)
+            tensors[name].flat[1] = number
+            where = "" if name == "few" else "^shard_[01]: .*"
+            with self.assertRaisesRegex(fusec.BadInput, where + r"at position \[.*\] of "):
+                context(*tensors.values())
+        context(*request(3).values())
+
+    def test_parts_of_another_artifact(self):
+        with self.assertRaisesRegex(fusec.BadArtifact, "is not sharded"):
+            ShardedModel(artifact("sum"), "cpu", None)
+        part = LoadedPart(sharded(embeddings()), 0, "cpu")
+        for other in (sharded(ROOT / "models/dlrm_dot.ts.onnx", 4, "0"), artifact("sum"), FOLDER / "none"):
+            with self.assertRaises(fusec.BadArtifact):
+                part.use(other)
+        damaged = shutil.copytree(sharded(embeddings(1)), FOLDER / "damaged")
+        (damaged / "shard_0/weights.safetensors").write_bytes(b"")
+        with self.assertRaisesRegex(fusec.BadArtifact, "weights.safetensors"):
+            part.check(damaged)
+        part.use(sharded(embeddings(1)))
+
+    def test_a_shard_with_other_weights_is_asked_again(self):
+        folder = sharded(embeddings())
+        shards = LocalShards(folder, "cpu")
+        model = ShardedModel(folder, "cpu", shards)
+        expected, context = whole(embeddings())(**request(3)), model.context()
+        asked = []
+
+        class Lagging:
+            """The second shard has other weights when it is asked for the first three times."""
+
+            def look_up(self, number, inputs, weights):
+                asked.append(number)
+                other = number == 1 and asked.count(1) <= 3
+                return shards.look_up(number, inputs, "others" if other else weights)
+
+        model.shards = Lagging()
+        np.testing.assert_allclose(context(*request(3).values())[1], expected[1], rtol=1e-6, atol=1e-6)
+        self.assertEqual((model.reruns, asked), (3, [0, 1] * 4))
+        shards.parts[1].use(sharded(embeddings(1)))
+        context(*request(3).values())  # it has both
+        self.assertEqual(model.reruns, 3)
+        shards.parts[1].retire()
+        model.shards = shards
+        with unittest.mock.patch.object(_shards, "PATIENCE_S", 0.05), self.assertRaisesRegex(Unavailable, "in 0.05 s"):
+            context(*request(3).values())
+
+
+def dlrm_request(random, rows):
+    return {"in0": random.standard_normal((rows, 13), np.float32), "in1": random.integers(0, 3, (rows, 26))}
+
+
+class LocalServed:
+    """ShardServers in this process and its event loop."""
+
+    def __init__(self, path):
+        self.servers = [ShardServer("m", str(path), number, "cpu") for number in range(len(ShardedArtifact(path).shards))]
+        self.retries, self._loop = {}, asyncio.get_running_loop()
+
+    def look_up(self, number, inputs, weights):
+        return asyncio.run_coroutine_threadsafe(self.servers[number].look_up(inputs, weights), self._loop)
+
+    async def try_change(self, change):
+        for server in self.servers:
+            await server.try_change(change)
+
+    async def wait_applied(self, version):
+        while any(server.log.version < version for server in self.servers):
+            await asyncio.sleep(0.001)
+
+
+class Served(unittest.IsolatedAsyncioTestCase):
+    """The dense part's server, and those of the shards."""
+
+    async def asyncSetUp(self):
+        asyncio.get_running_loop().slow_callback_duration = 10  # nothing is told of what the tests themselves compute
+        self.shards = LocalServed(sharded(embeddings()))
+        for shard in self.shards.servers:
+            await shard.start()
+        options = BatchOptions(max_delay_ms=20)
+        self.server = ShardedModelServer("m", str(sharded(embeddings())), self.shards, "cpu", options)
+        await self.server.start()
+        self.addAsyncCleanup(self.server.close)
+
+    async def change(self, change, pause_s=0.0):
+        """Tried, and then applied by one replica behind the other, as Ray's replicas do it in any order."""
+        await self.server.try_change(change)
+        change = dataclasses.replace(change, version=self.server.log.version + 1)
+        dense = asyncio.create_task(self.server.follow([change]))
+        for shard in self.shards.servers:
+            await asyncio.sleep(pause_s)
+            await shard.follow([change])
+        await dense
+        for shard in self.shards.servers:
+            shard.retire(change.version)
+
+    async def check(self, seed=0, rows=5):
+        """The answer, against that of the whole model with the weights of a seed."""
+        answer = await self.server.predict(request(rows))
+        for one, other in zip(answer.values(), whole(embeddings(seed))(**request(rows)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+
+    async def test_requests_are_joined_and_one_that_is_wrong_fails_alone(self):
+        wrong = request(2)
+        wrong["bag"][1, 2] = 5000
+        requests = [request(rows, seed=rows) for rows in (1, 4, 3)] + [wrong]
+        *answers, refused = await asyncio.gather(*map(self.server.predict, requests), return_exceptions=True)
+        for tensors, answer in zip(requests, answers):
+            np.testing.assert_allclose(answer["sums"], whole(embeddings())(**tensors)[1], rtol=1e-6, atol=1e-6)
+        self.assertEqual((type(refused), refused.status), (RequestError, 400))
+        self.assertRegex(str(refused), "^shard_[01]: .*index")
+        self.assertEqual(self.server.metrics.batch_requests.sum, 4)
+        samples = {name: value for name, labels, value in self.server.samples() if not labels}
+        self.assertEqual((samples["shard_reruns_total"], samples["refused_inputs_total"]), (0, 1))
+        self.assertGreater(samples["shards_seconds_count"], 1)
+
+    async def test_answers_are_all_old_or_all_new_while_weights_change(self):
+        expected = [whole(embeddings(seed))(**request(4)) for seed in (0, 1)]
+        found, ended = collections.Counter(), False
+
+        async def ask():
+            while not ended:
+                answer = list((await self.server.predict(request(4))).values())
+                fits = [all(np.allclose(one, other, atol=1e-6) for one, other in zip(answer, whole)) for whole in expected]
+                found[tuple(fits)] += 1
+
+        asking = [asyncio.create_task(ask()) for _ in range(4)]
+        for seed in (1, 0, 1):
+            await self.change(Change("weights", path=str(sharded(embeddings(seed)))), pause_s=0.05)
+            await self.check(seed)
+        ended = True
+        await asyncio.gather(*asking)
+        self.assertEqual(set(found), {(True, False), (False, True)})
+        self.assertEqual((self.server._loaded.model.reruns, self.server.log.version), (0, 4))
+
+    async def test_weights_that_do_not_fit_change_nothing(self):
+        for path in (sharded(ROOT / "models/dlrm_dot.ts.onnx", 4, "0"), artifact("sum"), FOLDER / "none"):
+            with self.assertRaises(RequestError) as raised:
+                await self.server.try_change(Change("weights", path=str(path)))
+            self.assertEqual(raised.exception.status, 400)
+            await self.check()
+
+    async def test_rows_go_to_the_part_that_has_them(self):
+        tables = {info.name: info for info in self.server._loaded.model.tables}
+        for name, rows in (("single", 1000), ("kept", 50)):
+            self.assertEqual((tables[name].rows, tables[name].columns), (rows, 4))
+            await self.change(Change("rows", name, ids=np.arange(rows), rows=np.full((rows, 4), 7, np.float32)))
+            with self.assertRaisesRegex(RequestError, f'id {rows} is outside the {rows} rows of table "{name}"'):
+                await self.server.try_change(Change("rows", name, ids=np.array([0, rows]), rows=np.zeros((2, 4), np.float32)))
+        answer, before = await self.server.predict(request(3)), whole(embeddings())(**request(3))
+        np.testing.assert_array_equal(answer["one"], np.full((3, 4), 7))
+        np.testing.assert_allclose(answer["sums"] - before[1], 7 - weights("kept")[request(3)["few"]], rtol=1e-5, atol=1e-5)
+        await self.change(Change("weights", path=str(sharded(embeddings(1)))))
+        await self.check(1)
+
+    async def test_it_is_unloaded_and_loaded(self):
+        await self.change(Change("unload"))
+        with self.assertRaises(Unavailable):
+            await self.check()
+        self.assertFalse(any(server.is_ready for server in [*self.shards.servers, self.server]))
+        await self.change(Change("load", path=str(sharded(embeddings(1)))))
+        await self.check(1)
+        await self.change(Change("load"))
+        await self.check(0)
+
+    async def test_who_comes_later_begins_with_the_weights_of_the_log(self):
+        change = Change("weights", path=str(sharded(embeddings(1))), version=2)
+        for i, shard in enumerate(self.shards.servers):
+            self.shards.servers[i] = ShardServer("m", str(sharded(embeddings())), i, "cpu")
+            await self.shards.servers[i].start([change])
+            await self.shards.servers[i].follow([change])
+        self.server = ShardedModelServer("m", str(sharded(embeddings())), self.shards, "cpu")
+        await self.server.start([change])
+        self.addAsyncCleanup(self.server.close)
+        await self.server.follow([change])
+        await self.check(1)
+        self.assertEqual(self.server._loaded.model.reruns, 0)
+
+    async def test_shards_that_do_not_answer(self):
+        self.shards.look_up = lambda *_: self._failed(Unavailable("shard_0 has not answered in 30 s"))
+        with self.assertRaisesRegex(Unavailable, "shard_0") as raised:
+            await self.check()
+        self.assertEqual(raised.exception.status, 503)
+        await self.server.check_health()  # it is not the dense part that has to start again
+        del self.shards.look_up
+        await self.check()
+
+    def _failed(self, error):
+        future = concurrent.futures.Future()
+        future.set_exception(error)
+        return future
+
+
+def weights(table, seed=0):
+    graph = onnx.load(embeddings(seed)).graph
+    return next(onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer if tensor.name == table)
