@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
 # Compiles a DLRM, makes a second artifact with other tables, and serves the first one until it is interrupted.
-# usage: up.sh [FOLDER] [OPTION...]     FOLDER is for the artifacts (ranker); the options are those of python -m fusec.serve
+# usage: up.sh [--sharded] [FOLDER] [OPTION...]     --sharded: with its tables on four shards, each an actor of its own, in two replicas
+#        FOLDER is for the artifacts (ranker); the options are those of python -m fusec.serve
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+compile=(fusec)
+if [ "${1:-}" = --sharded ]; then
+  compile=(fusec shard --shards 4 --replicate-below 0)  # tables as small as these would all stay in the dense part
+  shift
+fi
 folder=${1:-ranker}
 mkdir -p "$folder"
-fusec "$here/../../models/dlrm_dot.ts.onnx" -o "$folder/monday"
+"${compile[@]}" "$here/../../models/dlrm_dot.ts.onnx" -o "$folder/monday"
 python "$here/retrain.py" "$folder/monday" "$folder/tables.safetensors"
 fusec refit "$folder/monday" --weights "$folder/tables.safetensors" --model "$here/../../models/dlrm_dot.ts.onnx" -o "$folder/tuesday"
 export FUSEC_SERVE_TOKEN=${FUSEC_SERVE_TOKEN:-example}

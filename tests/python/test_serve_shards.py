@@ -19,7 +19,7 @@ from fusec import _program
 from fusec.serve import BatchOptions, RequestError, Unavailable, _shards
 from fusec.serve._changes import Change
 from fusec.serve._shard_server import ShardedModelServer, ShardServer
-from fusec.serve._shards import LoadedPart, LocalShards, ShardedArtifact, ShardedModel, is_sharded
+from fusec.serve._shards import PartHolder, LocalShards, ShardedArtifact, ShardedModel, is_sharded
 from support import FOLDER, ROOT, artifact
 
 OPTIONS = ["--target", "cpu", "--cpu-level", "native"]
@@ -125,7 +125,7 @@ class Parts(unittest.TestCase):
     def test_parts_of_another_artifact(self):
         with self.assertRaisesRegex(fusec.BadArtifact, "is not sharded"):
             ShardedModel(artifact("sum"), "cpu", None)
-        part = LoadedPart(sharded(embeddings()), 0, "cpu")
+        part = PartHolder(sharded(embeddings()), 0, "cpu")
         for other in (sharded(ROOT / "models/dlrm_dot.ts.onnx", 4, "0"), artifact("sum"), FOLDER / "none"):
             with self.assertRaises(fusec.BadArtifact):
                 part.use(other)
@@ -274,6 +274,8 @@ class Served(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(Unavailable):
             await self.check()
         self.assertFalse(any(server.is_ready for server in [*self.shards.servers, self.server]))
+        with self.assertRaisesRegex(RequestError, "is not the served program with other weights"):
+            await self.change(Change("load", path=str(sharded(ROOT / "models/dlrm_dot.ts.onnx", 4, "0"))))
         await self.change(Change("load", path=str(sharded(embeddings(1)))))
         await self.check(1)
         await self.change(Change("load"))

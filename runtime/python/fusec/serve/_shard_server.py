@@ -12,10 +12,9 @@ import numpy as np
 from fusec.serve import _metrics
 from fusec.serve._batcher import BatchOptions
 from fusec.serve._changes import Change
-from fusec.serve._errors import Unavailable
 from fusec.serve._replica import Replica, resident_bytes
 from fusec.serve._server import ModelServer
-from fusec.serve._shards import LoadedPart, Rows, ShardedArtifact, ShardedModel, Shards, look_up
+from fusec.serve._shards import PartHolder, Rows, ShardedArtifact, ShardedModel, Shards, look_up
 
 
 class ShardServer(Replica):
@@ -27,14 +26,13 @@ class ShardServer(Replica):
     def __init__(self, name: str, path: str, number: int, device: Any = None, lanes: int = 4):
         super().__init__(name)
         self.part = ShardedArtifact(path).parts[number].folder
-        self._path, self._number, self._device = path, number, device
-        self._loaded: LoadedPart | None = None
+        self._path, self._shard = path, PartHolder(path, number, device)
         self._threads = concurrent.futures.ThreadPoolExecutor(lanes, "fusec-look-up")
         self._seconds = _metrics.Histogram(_metrics.SECONDS)
 
     @property
     def is_ready(self) -> bool:
-        return self._loaded is not None
+        return self._shard.current is not None
 
     def samples(self) -> list[tuple[str, dict[str, str], float]]:
         values = [("version", {}, self.log.version), ("resident_bytes", {}, resident_bytes())]
@@ -42,37 +40,31 @@ class ShardServer(Replica):
 
     async def look_up(self, inputs: Mapping[str, np.ndarray], weights: str) -> Rows:
         """The rows for a run that asks for this set of weights."""
-        if self._loaded is None:
-            return Rows(has_weights=False)
         start = time.perf_counter()
-        rows = await asyncio.get_running_loop().run_in_executor(self._threads, look_up, self._loaded, inputs, weights)
+        rows = await asyncio.get_running_loop().run_in_executor(self._threads, look_up, self._shard, inputs, weights)
         self._seconds.note(time.perf_counter() - start)
         return rows
 
     def retire(self, version: int) -> None:
         """Lets older weights go, if all replicas have come to `version` and this one is not past it."""
-        if self._loaded is not None and self.log.version == version:
-            self._loaded.retire()
+        if self.log.version == version:
+            self._shard.retire()
 
     async def _try(self, change: Change) -> bool:
-        """New weights are only read: those that they replace, and an older set, are still asked for."""
-        if change.kind in ("weights", "load") and self._loaded is not None:
-            await asyncio.to_thread(self._loaded.check, change.path or self._path)
+        """New weights are only read: those that they replace are still asked for."""
+        if change.kind in ("weights", "load"):
+            await asyncio.to_thread(self._shard.check, change.path or self._path)
         elif change.kind == "rows":
             await self._apply(change)
         return False
 
     async def _apply(self, change: Change) -> None:
         if change.kind == "unload":
-            self._loaded = None
-        elif change.kind == "load" and self._loaded is None:
-            self._loaded = await asyncio.to_thread(LoadedPart, change.path or self._path, self._number, self._device)
-        elif self._loaded is None:
-            raise Unavailable("the model is not loaded")
+            self._shard.unload()
         elif change.kind in ("weights", "load"):
-            await asyncio.to_thread(self._loaded.use, change.path or self._path)
+            await asyncio.to_thread(self._shard.use, change.path or self._path)
         elif change.kind == "rows":
-            await asyncio.to_thread(self._loaded.update_rows, change.subject, change.ids, change.rows)
+            await asyncio.to_thread(self._shard.update_rows, change.subject, change.ids, change.rows)
 
 
 class ServedShards(Shards, Protocol):
@@ -95,7 +87,7 @@ class ShardedModelServer(ModelServer):
 
     def __init__(self, name: str, path: str, shards: ServedShards, device: Any = None, options: BatchOptions = BatchOptions()):
         super().__init__(name, path, device, options)
-        self._shards = shards
+        self._shards, self._original = shards, PartHolder(path, len(ShardedArtifact(path).shards), device)
 
     def _open(self, path: str) -> Any:
         return ShardedModel(path, self._device, self._shards)
@@ -115,8 +107,7 @@ class ShardedModelServer(ModelServer):
         await self._shards.try_change(change)
         if change.kind not in ("weights", "load"):
             return await super()._try(change)
-        if self._loaded is not None:
-            await asyncio.to_thread(self._loaded.model.check_weights, change.path or self._path)
+        await asyncio.to_thread(self._original.check, change.path or self._path)
         return False
 
     async def _apply(self, change: Change) -> None:

@@ -154,9 +154,10 @@ class WeightSet:
         return results if isinstance(results, tuple) else (results,)
 
 
-class LoadedPart:
-    """A part of a sharded artifact, in this process. New weights are a second set; runs that ask for the older one get it until that is
-    retired. Runs may be made by any thread, changes by one at a time."""
+class PartHolder:
+    """The part `number` of a sharded artifact, in this process: nothing at first, and then the weights of that artifact or of others that
+    are the same program. New ones are a second set; runs that ask for the older one get it until that is retired. Runs may be made by any
+    thread, changes by one at a time."""
 
     def __init__(self, path: str | os.PathLike[str], number: int, device: Any = None):
         self.number, self._device = number, device
@@ -165,7 +166,6 @@ class LoadedPart:
         self._tables = {table: place for table, (_, places) in artifact.tables().items() for place in places if place.part == number}
         self.current: WeightSet | None = None
         self._older: WeightSet | None = None
-        self.use(path)
 
     def weight_set(self, weights: str) -> WeightSet | None:
         """The set of that name, if the part has it."""
@@ -175,7 +175,7 @@ class LoadedPart:
         return None
 
     def check(self, path: str | os.PathLike[str]) -> None:
-        """Raises BadArtifact unless the artifact has this part with whatever weights, and its files are whole."""
+        """Raises BadArtifact unless the artifact has this part with whatever weights, and the part's files are whole."""
         self._open(path).model.close()
 
     def use(self, path: str | os.PathLike[str]) -> None:
@@ -200,7 +200,7 @@ class LoadedPart:
     def _open(self, path: str | os.PathLike[str]) -> WeightSet:
         artifact = ShardedArtifact(path)
         if self.number >= len(artifact.parts) or artifact.program(self.number) != self._program:
-            raise fusec.BadArtifact(f"{artifact.path}: its part {self.number} is not the loaded program with other weights")
+            raise fusec.BadArtifact(f"{artifact.path}: its part {self.number} is not the served program with other weights")
         return WeightSet(artifact.weights, artifact.folder(self.number), self._device)
 
 
@@ -214,7 +214,7 @@ class Rows:
     refused: str = ""  # why
 
 
-def look_up(shard: LoadedPart, inputs: Mapping[str, np.ndarray], weights: str) -> Rows:
+def look_up(shard: PartHolder, inputs: Mapping[str, np.ndarray], weights: str) -> Rows:
     """What a shard answers to a run that asks it with these inputs, by name, for that set of weights."""
     held = shard.weight_set(weights)
     if held is None:
@@ -240,7 +240,9 @@ class LocalShards:
     """Shards in this process."""
 
     def __init__(self, path: str | os.PathLike[str], device: Any = None):
-        self.parts = [LoadedPart(path, number, device) for number in range(len(ShardedArtifact(path).shards))]
+        self.parts = [PartHolder(path, number, device) for number in range(len(ShardedArtifact(path).shards))]
+        for part in self.parts:
+            part.use(path)
         self._threads = concurrent.futures.ThreadPoolExecutor(len(self.parts), "fusec-shard")
 
     def look_up(self, number: int, inputs: Mapping[str, np.ndarray], weights: str) -> concurrent.futures.Future[Rows]:
@@ -257,7 +259,8 @@ class ShardedModel:
     def __init__(self, path: str | os.PathLike[str], device: Any, shards: Shards):
         self.artifact, self.shards = ShardedArtifact(path), shards
         self.path, self.inputs, self.outputs = self.artifact.path, self.artifact.inputs, self.artifact.outputs
-        self._dense = LoadedPart(path, len(self.artifact.shards), device)
+        self._dense = PartHolder(path, len(self.artifact.shards), device)
+        self._dense.use(path)
         self.dims = {**self.artifact.dims, **self.dense.model.dims}  # the dense part knows which of them may be 0
         self._tables = self.artifact.tables()
         self._adapters: dict[int, str] = {}
@@ -298,9 +301,6 @@ class ShardedModel:
         if ids.size and not 0 <= ids.min() <= ids.max() < rows:
             outside = int(ids[(ids < 0) | (ids >= rows)][0])
             raise fusec.BadInput(f'id {outside} is outside the {rows} rows of table "{table}"')
-
-    def check_weights(self, path: str | os.PathLike[str]) -> None:
-        self._dense.check(path)
 
     def update_weights(self, path: str | os.PathLike[str]) -> None:
         self._dense.use(path)
