@@ -5,8 +5,10 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 compile=(fusec)
+options=(--replicas 2)
 if [ "${1:-}" = --sharded ]; then
   compile=(fusec shard --shards 4 --replicate-below 0)  # tables as small as these would all stay in the dense part
+  options+=(--shard-replicas 2 --cpus 0.5 --shard-cpus 0.1)  # so that ten actors find room on two cores
   shift
 fi
 folder=${1:-ranker}
@@ -15,4 +17,4 @@ mkdir -p "$folder"
 python "$here/retrain.py" "$folder/monday" "$folder/tables.safetensors"
 fusec refit "$folder/monday" --weights "$folder/tables.safetensors" --model "$here/../../models/dlrm_dot.ts.onnx" -o "$folder/tuesday"
 export FUSEC_SERVE_TOKEN=${FUSEC_SERVE_TOKEN:-example}
-exec python -m fusec.serve "ranker=$folder/monday" --repository "$folder" --replicas 2 "${@:2}"
+exec python -m fusec.serve "ranker=$folder/monday" --repository "$folder" "${options[@]}" "${@:2}"

@@ -37,7 +37,6 @@ sys.path.append(str(Path(__file__).resolve().parent / "peers"))
 import fusec  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from fusec import _program  # noqa: E402
 from fusec.serve._shards import ShardedArtifact  # noqa: E402
 from machine import processor  # noqa: E402
 
@@ -46,7 +45,7 @@ ALL_ROWS = 6_400_000  # of all tables together
 TABLES = (16, 64, 256)
 MEASURED = {16: (8, 64), 64: (8, 64), 256: (8, 64)}  # shards, by tables; 64 of 16 tables have a quarter of a table each
 SHARDS = (8, 16, 32, 64, 128, 256, 512)
-CPU = ("--target", "cpu", "--cpu-level", "native")
+CPU = {"target": "cpu", "cpu_level": "native"}
 BATCHES = (64, 512, 2048)
 MOST_TIMED = 4  # shards of an artifact
 ROW_BANDWIDTH = 10e9  # bytes a second, as fusec shard plans with it
@@ -79,11 +78,6 @@ def write_model(path, tables):
     scores = onnx.helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["batch", 1])
     graph = onnx.helper.make_graph(nodes, "bags", inputs, [scores], tensors)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
-
-
-def quietly(arguments):
-    with contextlib.redirect_stderr(io.StringIO()):
-        return _program.run(arguments)
 
 
 class Timed:
@@ -126,13 +120,15 @@ def measure(folder, runs):
     for tables in TABLES:
         rows = ALL_ROWS // tables
         write_model(folder / "bags.onnx", tables)
-        quietly([str(folder / "bags.onnx"), "-o", str(folder / "whole"), *CPU])
+        with contextlib.redirect_stderr(io.StringIO()):
+            fusec.compile(folder / "bags.onnx", folder / "whole", **CPU)
         whole = Timed(folder / "whole", rows)
         for batch in BATCHES:
             note(whole.us(batch, runs), tables=tables, shards=1, batch=batch, part="whole")
         del whole
         for shards in MEASURED[tables]:
-            quietly(["shard", str(folder / "bags.onnx"), "--shards", str(shards), "-o", str(folder / "sharded"), *CPU])
+            with contextlib.redirect_stderr(io.StringIO()):
+                fusec.shard(folder / "bags.onnx", shards, folder / "sharded", **CPU)
             artifact = ShardedArtifact(folder / "sharded")
             of_all = {"tables": tables, "shards": shards}
             for i in np.linspace(0, shards - 1, MOST_TIMED).astype(int):

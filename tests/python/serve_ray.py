@@ -426,10 +426,16 @@ class Memory(unittest.IsolatedAsyncioTestCase):
 
 class Example(unittest.TestCase):
     def test_it_runs_as_its_page_says(self):
+        self.run_example()
+
+    def test_it_runs_sharded(self):
+        self.run_example("--sharded")
+
+    def run_example(self, *flags):
         port = free_port()
         program = pathlib.Path(fusec.__file__).parent / "bin"
         environment = {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{program}:{os.environ['PATH']}"}
-        up = [ROOT / "examples/serve_ray/up.sh", FOLDER / "ranker", "--http", f"127.0.0.1:{port}"]
+        up = [ROOT / "examples/serve_ray/up.sh", *flags, FOLDER / "-".join(["ranker", *flags]), "--http", f"127.0.0.1:{port}"]
         with subprocess.Popen(up, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment) as server:
             self.addCleanup(server.kill)
             for line in server.stderr:

@@ -19,7 +19,6 @@ import numpy as np
 import onnx
 import onnx.parser
 import ray
-from fusec import _program
 from fusec.serve import GatewayOptions, app
 from fusec.serve._shards import LocalShards, ShardedModel
 from ray import serve
@@ -35,10 +34,8 @@ TABLE = (1 << 22, 48)  # rows and columns of f32: 805 MB
 LIMIT = 600 << 20  # bytes of address space that an actor may take up behind its start
 
 
-def shard(path, folder, *flags):
-    command = ["shard", str(path), "--shards", str(SHARDS), "--replicate-below", "0", "--target", "cpu", "--cpu-level", "native"]
-    with contextlib.redirect_stderr(io.StringIO()):
-        _program.run([*command, "-o", str(folder), *flags])
+def shard(path, folder):
+    fusec.shard(path, SHARDS, folder, target="cpu", cpu_level="native", replicate_below=0)
 
 
 def make_artifacts():
@@ -48,9 +45,10 @@ def make_artifacts():
     for tensor in changed.graph.initializer:
         if len(tensor.dims) == 2:
             tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) * np.float32(-0.5), tensor.name))
-    onnx.save(changed, FOLDER / MODEL.name)  # of the same name, which is in its kernels
-    for path, artifact in zip((MODEL, FOLDER / MODEL.name), ARTIFACTS):
-        shard(path, artifact)
+    onnx.save(changed, FOLDER / "changed.onnx")
+    with contextlib.redirect_stderr(io.StringIO()):
+        shard(MODEL, ARTIFACTS[0])
+        fusec.refit(ARTIFACTS[0], FOLDER / "changed.onnx", ARTIFACTS[1])
 
 
 def run_app(port, **options):
@@ -278,8 +276,8 @@ class Memory(unittest.TestCase):
         graph.initializer.append(onnx.numpy_helper.from_array(table, "huge"))
         path = FOLDER / "huge.onnx"
         onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
-        shard(path, FOLDER / "huge_sharded")
         with contextlib.redirect_stderr(io.StringIO()):
+            shard(path, FOLDER / "huge_sharded")
             fusec.compile(path, FOLDER / "huge_whole", target="cpu", cpu_level="native")
         port = free_port()
         ray.init(**RAY_OPTIONS)

@@ -15,14 +15,12 @@ import fusec
 import numpy as np
 import onnx
 import onnx.parser
-from fusec import _program
 from fusec.serve import BatchOptions, RequestError, Unavailable, _shards
+from fusec.serve.__main__ import parser, shard_options
 from fusec.serve._changes import Change
 from fusec.serve._shard_server import ShardedModelServer, ShardServer
 from fusec.serve._shards import PartHolder, LocalShards, ShardedArtifact, ShardedModel, is_sharded
 from support import FOLDER, ROOT, artifact
-
-OPTIONS = ["--target", "cpu", "--cpu-level", "native"]
 
 
 @functools.cache
@@ -36,8 +34,7 @@ def embeddings(seed=0):
     )
     for name, rows in (("single", 1000), ("bagged", 4000), ("kept", 50)):
         graph.initializer.append(onnx.numpy_helper.from_array(random.standard_normal((rows, 4), np.float32), name))
-    path = FOLDER / f"weights_{seed}" / "embeddings.onnx"  # its name is in its kernels
-    path.parent.mkdir(exist_ok=True)
+    path = FOLDER / f"embeddings_{seed}.onnx"
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
     return path
 
@@ -45,15 +42,20 @@ def embeddings(seed=0):
 @functools.cache
 def whole(path):
     with contextlib.redirect_stderr(io.StringIO()):
-        return fusec.load(fusec.compile(path, FOLDER / f"whole_{path.stem}_{path.parent.name}", target="cpu", cpu_level="native"), "cpu")
+        return fusec.load(fusec.compile(path, FOLDER / f"whole_{path.stem}", target="cpu", cpu_level="native"), "cpu")
 
 
 @functools.cache
 def sharded(path, shards=2, keep="1kb"):
-    folder = FOLDER / f"sharded_{path.stem}_{path.parent.name}"
     with contextlib.redirect_stderr(io.StringIO()):
-        _program.run(["shard", str(path), "--shards", str(shards), "--replicate-below", keep, "-o", str(folder), *OPTIONS])
-    return folder
+        return fusec.shard(path, shards, FOLDER / f"sharded_{path.stem}", target="cpu", cpu_level="native", replicate_below=keep).path
+
+
+@functools.cache
+def tuesday():
+    """The sharded embeddings with the weights of another seed."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        return fusec.refit(sharded(embeddings()), embeddings(1), FOLDER / "tuesday").path
 
 
 def request(rows, seed=0, most=(1000, 4000, 50)):
@@ -61,6 +63,23 @@ def request(rows, seed=0, most=(1000, 4000, 50)):
     x = random.standard_normal((rows, 4), np.float32)
     ids, bags, few = (random.integers(0, limit, shape) for limit, shape in zip(most, ((rows,), (rows, 3), (rows,))))
     return {"x": x, "id": ids, "bag": bags, "few": few}
+
+
+class CommandLine(unittest.TestCase):
+    def options(self, *flags):
+        return shard_options(parser().parse_args(flags))
+
+    def test_flags_become_options_of_ray(self):
+        self.assertEqual(self.options(), {"ray_actor_options": {"num_cpus": 1.0, "num_gpus": 0.0}})
+        flags = (
+            "--shard-replicas 3 --shard-cpus 0.5 --shard-gpus 0.25 --shard-memory 1000 --shard-resource ssd=1 --shard-resource rack_2=0.5"
+        )
+        resources = {"num_cpus": 0.5, "num_gpus": 0.25, "memory": 1000, "resources": {"ssd": 1.0, "rack_2": 0.5}}
+        self.assertEqual(self.options(*flags.split()), {"num_replicas": 3, "ray_actor_options": resources})
+        for wrong in ("ssd", "=1", "ssd=", "ssd=much"):
+            with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+                self.options("--shard-resource", wrong)
+            self.assertIn(f"{wrong!r} is no NAME=COUNT", said.getvalue())
 
 
 class Parts(unittest.TestCase):
@@ -129,11 +148,15 @@ class Parts(unittest.TestCase):
         for other in (sharded(ROOT / "models/dlrm_dot.ts.onnx", 4, "0"), artifact("sum"), FOLDER / "none"):
             with self.assertRaises(fusec.BadArtifact):
                 part.use(other)
-        damaged = shutil.copytree(sharded(embeddings(1)), FOLDER / "damaged")
+        damaged = shutil.copytree(tuesday(), FOLDER / "damaged")
+        shutil.copytree(sharded(embeddings()) + "/shard_0", damaged / "shard_0", dirs_exist_ok=True)
+        with self.assertRaisesRegex(fusec.BadArtifact, "is not the file that the manifest beside the part says"):
+            part.check(damaged)
+        shutil.copytree(tuesday() + "/shard_0", damaged / "shard_0", dirs_exist_ok=True)
         (damaged / "shard_0/weights.safetensors").write_bytes(b"")
         with self.assertRaisesRegex(fusec.BadArtifact, "weights.safetensors"):
             part.check(damaged)
-        part.use(sharded(embeddings(1)))
+        part.use(tuesday())
 
     def test_a_shard_with_other_weights_is_asked_again(self):
         folder = sharded(embeddings())
@@ -153,7 +176,7 @@ class Parts(unittest.TestCase):
         model.shards = Lagging()
         np.testing.assert_allclose(context(*request(3).values())[1], expected[1], rtol=1e-6, atol=1e-6)
         self.assertEqual((model.reruns, asked), (3, [0, 1] * 4))
-        shards.parts[1].use(sharded(embeddings(1)))
+        shards.parts[1].use(tuesday())
         context(*request(3).values())  # it has both
         self.assertEqual(model.reruns, 3)
         shards.parts[1].retire()
@@ -242,7 +265,7 @@ class Served(unittest.IsolatedAsyncioTestCase):
 
         asking = [asyncio.create_task(ask()) for _ in range(4)]
         for seed in (1, 0, 1):
-            await self.change(Change("weights", path=str(sharded(embeddings(seed)))), pause_s=0.05)
+            await self.change(Change("weights", path=tuesday() if seed else sharded(embeddings())), pause_s=0.05)
             await self.check(seed)
         ended = True
         await asyncio.gather(*asking)
@@ -257,16 +280,16 @@ class Served(unittest.IsolatedAsyncioTestCase):
             await self.check()
 
     async def test_rows_go_to_the_part_that_has_them(self):
-        tables = {info.name: info for info in self.server._loaded.model.tables}
-        for name, rows in (("single", 1000), ("kept", 50)):
-            self.assertEqual((tables[name].rows, tables[name].columns), (rows, 4))
+        with fusec.load(sharded(embeddings()), "cpu") as model:
+            self.assertEqual([info._replace(nbytes=0) for info in model.tables], list(self.server._loaded.model.tables))
+        for name, rows in (("single", 1000), ("bagged", 4000), ("kept", 50)):
             await self.change(Change("rows", name, ids=np.arange(rows), rows=np.full((rows, 4), 7, np.float32)))
             with self.assertRaisesRegex(RequestError, f'id {rows} is outside the {rows} rows of table "{name}"'):
                 await self.server.try_change(Change("rows", name, ids=np.array([0, rows]), rows=np.zeros((2, 4), np.float32)))
-        answer, before = await self.server.predict(request(3)), whole(embeddings())(**request(3))
+        answer = await self.server.predict(request(3))
         np.testing.assert_array_equal(answer["one"], np.full((3, 4), 7))
-        np.testing.assert_allclose(answer["sums"] - before[1], 7 - weights("kept")[request(3)["few"]], rtol=1e-5, atol=1e-5)
-        await self.change(Change("weights", path=str(sharded(embeddings(1)))))
+        np.testing.assert_allclose(answer["sums"], np.full((3, 4), 4 * 7) + request(3)["x"], rtol=1e-6)
+        await self.change(Change("weights", path=tuesday()))
         await self.check(1)
 
     async def test_it_is_unloaded_and_loaded(self):
@@ -276,13 +299,13 @@ class Served(unittest.IsolatedAsyncioTestCase):
         self.assertFalse(any(server.is_ready for server in [*self.shards.servers, self.server]))
         with self.assertRaisesRegex(RequestError, "is not the served program with other weights"):
             await self.change(Change("load", path=str(sharded(ROOT / "models/dlrm_dot.ts.onnx", 4, "0"))))
-        await self.change(Change("load", path=str(sharded(embeddings(1)))))
+        await self.change(Change("load", path=tuesday()))
         await self.check(1)
         await self.change(Change("load"))
         await self.check(0)
 
     async def test_who_comes_later_begins_with_the_weights_of_the_log(self):
-        change = Change("weights", path=str(sharded(embeddings(1))), version=2)
+        change = Change("weights", path=tuesday(), version=2)
         for i, shard in enumerate(self.shards.servers):
             self.shards.servers[i] = ShardServer("m", str(sharded(embeddings())), i, "cpu")
             await self.shards.servers[i].start([change])
@@ -307,8 +330,3 @@ class Served(unittest.IsolatedAsyncioTestCase):
         future = concurrent.futures.Future()
         future.set_exception(error)
         return future
-
-
-def weights(table, seed=0):
-    graph = onnx.load(embeddings(seed)).graph
-    return next(onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer if tensor.name == table)

@@ -38,7 +38,7 @@ def _resource(text: str) -> tuple[str, float]:
     return match[1], float(match[2])
 
 
-def _shard_options(arguments: argparse.Namespace) -> dict[str, Any]:
+def shard_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Ray's options for the deployments of shards."""
     resources: dict[str, Any] = {"num_cpus": arguments.shard_cpus, "num_gpus": arguments.shard_gpus}
     if arguments.shard_memory is not None:
@@ -103,7 +103,7 @@ def main() -> None:
         gateway=gateway,
         model_options={"num_replicas": arguments.replicas, "ray_actor_options": resources},
         gateway_options={"num_replicas": arguments.gateways},
-        shard_options=_shard_options(arguments),
+        shard_options=shard_options(arguments),
     )
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -76,6 +76,11 @@ class ShardedArtifact:
         self.weights: str = manifest["hash"]  # the name of this set of weights: it is a hash over all parts
         self.inputs, self.outputs = _infos(manifest["inputs"]), _infos(manifest["outputs"])
         self.dims = {symbol["name"]: (symbol["min"], symbol["max"]) for symbol in manifest["symbols"]}
+        self.tables = {entry["table"]: _table_info(entry) for entry in manifest["tables"]}
+        self.places = {
+            entry["table"]: [TablePart(place["step"], place["first_row"], place["rows"]) for place in entry.get("parts", [])]
+            for entry in manifest["tables"]
+        }
         self.plan: dict[str, Any] = manifest["shards"]
         self._files: dict[str, str] = manifest["files"]
 
@@ -106,18 +111,6 @@ class ShardedArtifact:
             "kernels": {file: file_hash for file, file_hash in manifest["files"].items() if file.startswith(_KERNELS)},
         }
 
-    def tables(self) -> dict[str, tuple[TableInfo, list[TablePart]]]:
-        """The tables of update_rows, and where their rows are."""
-        first_rows = {(shard["folder"], table["table"]): table["first_row"] for shard in self.plan["shards"] for table in shard["tables"]}
-        entries: dict[str, list[dict[str, Any]]] = {}
-        places: dict[str, list[TablePart]] = {}
-        for number, part in enumerate(self.parts):
-            for entry in _manifest(self.folder(number)).get("tables", []):
-                table = entry["table"]
-                entries.setdefault(table, []).append(entry)
-                places.setdefault(table, []).append(TablePart(number, first_rows.get((part.folder, table), 0), entry["rows"]))
-        return {table: (_table_info(entries[table]), places[table]) for table in sorted(entries)}
-
 
 def _infos(entries: Sequence[Mapping[str, Any]]) -> tuple[TensorInfo, ...]:
     return tuple(
@@ -125,11 +118,9 @@ def _infos(entries: Sequence[Mapping[str, Any]]) -> tuple[TensorInfo, ...]:
     )
 
 
-def _table_info(entries: Sequence[Mapping[str, Any]]) -> TableInfo:
-    """Of a table, from what the manifests of the parts that have rows of it say. How many bytes it has there is not among that."""
-    first, rows = entries[0], sum(entry["rows"] for entry in entries)
-    fixed = next((entry["fixed"] for entry in entries if entry.get("fixed")), "")
-    return TableInfo(first["table"], first["dtype"], rows, first["columns"], first.get("storage", ""), 0, fixed)
+def _table_info(entry: Mapping[str, Any]) -> TableInfo:
+    """Without the bytes that it has as it is stored, which only its parts know."""
+    return TableInfo(entry["table"], entry["dtype"], entry["rows"], entry["columns"], entry.get("storage", ""), 0, entry.get("fixed", ""))
 
 
 # ---- a part, and its sets of weights ----
@@ -163,7 +154,7 @@ class PartHolder:
         self.number, self._device = number, device
         artifact = ShardedArtifact(path)
         self._program = artifact.program(number)
-        self._tables = {table: place for table, (_, places) in artifact.tables().items() for place in places if place.part == number}
+        self._rows = {table: [place for place in places if place.part == number] for table, places in artifact.places.items()}
         self.current: WeightSet | None = None
         self._older: WeightSet | None = None
 
@@ -192,8 +183,7 @@ class PartHolder:
 
     def update_rows(self, table: str, ids: np.ndarray, rows: np.ndarray) -> None:
         """Puts those of the rows into the current weights that lie here."""
-        place = self._tables.get(table)
-        if place is not None and self.current is not None:
+        for place in self._rows[table] if self.current is not None else ():
             here = (ids >= place.first_row) & (ids < place.first_row + place.rows)
             self.current.model.update_rows(table, ids[here] - place.first_row, rows[here])
 
@@ -262,7 +252,6 @@ class ShardedModel:
         self._dense = PartHolder(path, len(self.artifact.shards), device)
         self._dense.use(path)
         self.dims = {**self.artifact.dims, **self.dense.model.dims}  # the dense part knows which of them may be 0
-        self._tables = self.artifact.tables()
         self._adapters: dict[int, str] = {}
         self._counting = threading.Lock()
         self.reruns = 0  # because a shard had other weights
@@ -288,7 +277,7 @@ class ShardedModel:
 
     @property
     def tables(self) -> tuple[TableInfo, ...]:
-        return tuple(info for info, _ in self._tables.values())
+        return tuple(self.artifact.tables.values())
 
     def table_cache(self, table: str) -> CacheInfo:
         """Of the dense part's tables: the shards tell of theirs."""
@@ -296,8 +285,10 @@ class ShardedModel:
         return self.dense.model.table_cache(table) if held_here else CacheInfo(0, 0, 0, 0, 0)
 
     def check_rows(self, table: str, ids: np.ndarray) -> None:
-        """Raises BadInput unless these are rows of a table."""
-        rows = self._tables[table][0].rows
+        """Raises BadInput unless these rows of a table can be updated."""
+        rows, fixed = self.artifact.tables[table].rows, self.artifact.tables[table].fixed
+        if fixed:
+            raise fusec.BadInput(f'table "{table}" cannot be updated by rows: {fixed}')
         if ids.size and not 0 <= ids.min() <= ids.max() < rows:
             outside = int(ids[(ids < 0) | (ids >= rows)][0])
             raise fusec.BadInput(f'id {outside} is outside the {rows} rows of table "{table}"')
