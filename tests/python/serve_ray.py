@@ -88,8 +88,8 @@ def request(random, rows):
 class Load:
     """Threads that ask as fast as they are answered, and hold every answer to what one of the artifacts gives."""
 
-    def __init__(self, port, artifacts=("dlrm", "dlrm_tuesday"), threads=4, attempts=1):
-        self._port, self._attempts = port, attempts
+    def __init__(self, port, artifacts=("dlrm", "dlrm_tuesday"), threads=4, attempts=1, most_rows=5):
+        self._port, self._attempts, self._most_rows = port, attempts, most_rows
         self._models = [fusec.load(REPOSITORY / name, "cpu") for name in artifacts]
         self._stop = threading.Event()
         self.answers, self.failures, self.wrong = collections.Counter(), [], 0
@@ -108,7 +108,7 @@ class Load:
     def _ask(self, seed):
         random, client = np.random.default_rng(seed), Client(self._port)
         while not self._stop.is_set():
-            tensors = request(random, int(random.integers(1, 6)))
+            tensors = request(random, int(random.integers(1, self._most_rows + 1)))
             try:
                 scores, version = client.infer(tensors, attempts=self._attempts)
             except Exception as error:
