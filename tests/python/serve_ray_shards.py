@@ -62,6 +62,7 @@ def run_app(port, **options):
         gateway=GatewayOptions(str(REPOSITORY), "secret"),
         model_options={"num_replicas": 2, **QUICK, **options.pop("model_options", {})},
         shard_options={"ray_actor_options": {"num_cpus": 0.25}, **QUICK, **options.pop("shard_options", {})},
+        gateway_options=options.pop("gateway_options", None),
     )
     serve.run(application, name="fusec")
 
@@ -291,7 +292,10 @@ class Nodes(unittest.TestCase):
         """Each node has a replica of each shard and one of the dense part."""
         if not REPOSITORY.exists():
             make_artifacts()
-        cluster, port = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}), free_port()
+        cluster, port = (
+            Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "resources": {"head": 1}, "include_dashboard": False}),
+            free_port(),
+        )
         self.addCleanup(cluster.shutdown)
         lost = cluster.add_node(num_cpus=4, resources={"models": 5})
         cluster.add_node(num_cpus=4, resources={"models": 5})
@@ -300,7 +304,13 @@ class Nodes(unittest.TestCase):
         self.addCleanup(serve.shutdown)
         serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": port})
         placed = {"num_replicas": 2, "max_replicas_per_node": 1, "ray_actor_options": {"num_cpus": 0.5, "resources": {"models": 1}}}
-        run_app(port, model_options=placed, shard_options=placed)
+        # What the lost gateway had read of a client, that would have to ask again.
+        run_app(
+            port,
+            model_options=placed,
+            shard_options=placed,
+            gateway_options={"ray_actor_options": {"num_cpus": 0, "resources": {"head": 1}}},
+        )
         self.assertEqual([len(replicas_of(f"dlrm shard {number}")) for number in range(SHARDS)], [2] * SHARDS)
         with Load(port, ARTIFACTS) as load:
             load.more()
