@@ -6,7 +6,7 @@ machine's CPU, on artifacts of fusec shard; the network between them is simulate
 
 The model sums `IDS` rows of each of T tables for every row of the batch, and has an MLP behind that; whatever T is, its tables have 0.4 GB in
 all. For each T and number of shards in MEASURED, some shards, the dense part and the whole model run alone, one thread each, with ids at
-random. A shard's time in other cases comes of a fit to these, by calls, sums, ids and rows; the script prints how well it fits.
+random. A shard's time in other cases is that of a sum in its batch, of a whole table or of a cut one; the script prints how well that fits.
 
 A simulated batch: the dense machine sends its messages one behind the other through its link, each takes a latency to its shard, which runs,
 and its answer takes another latency and then its turn in the link of the dense machine, which all answers share; when the last is there, the
@@ -151,22 +151,22 @@ def measure(folder, runs):
 
 
 class Fit:
-    """A shard's microseconds: a call, and for each of its sums, ids and rows."""
+    """A shard's microseconds for each of its sums, by batch and by whether its tables are cut: a part of a table answers for all ids."""
 
     def __init__(self, cells):
         shards = [cell for cell in cells if "held" in cell]
-        terms = np.array([self._terms(cell["batch"], cell["held"], cell["row_share"]) for cell in shards])
-        times = np.array([cell["us"] for cell in shards])
-        weights = 1 / times  # relative errors count
-        self.us_of, *_ = np.linalg.lstsq(terms * weights[:, None], times * weights, rcond=None)
-        self.errors = np.abs(terms @ self.us_of / times - 1)
+        by_case = {}
+        for cell in shards:
+            by_case.setdefault(self._case(cell), []).append(cell["us"] / (cell["batch"] * cell["held"]))
+        self.us_of = {case: float(np.median(values)) for case, values in by_case.items()}
+        self.errors = np.array([abs(self.us(cell["batch"], cell["held"], cell["row_share"]) / cell["us"] - 1) for cell in shards])
 
     @staticmethod
-    def _terms(batch, held, row_share):
-        return [1.0, batch * held, batch * held * IDS * row_share]
+    def _case(cell):
+        return cell["batch"], cell["row_share"] < 1
 
     def us(self, batch, held, row_share):
-        return float(np.dot(self._terms(batch, held, row_share), self.us_of))
+        return batch * held * self.us_of[batch, row_share < 1]
 
 
 def latencies(random, shape):
@@ -247,8 +247,9 @@ def main():
     rows = simulated(cells, fit, spread, arguments.batches)
 
     print(f"spread of runs: p50 1, p90 {np.quantile(spread, 0.9):.2f}, p99 {np.quantile(spread, 0.99):.2f} of the median")
-    print(f"fit of shards: {', '.join(f'{value:.4g}' for value in fit.us_of)} us a call, sum and row read;", end=" ")
-    print(f"errors {np.median(fit.errors):.0%} in the median, {fit.errors.max():.0%} at most")
+    for (batch, is_cut), us in sorted(fit.us_of.items()):
+        print(f"a sum in a batch of {batch}, of a {'cut' if is_cut else 'whole'} table: {us:.3f} us")
+    print(f"which is off by {np.median(fit.errors):.0%} in the median, {fit.errors.max():.0%} at most")
     print("measured: tables shards batch   shard us (planned for its rows)   GB/s of rows   message bytes (planned)")
     for row in plan:
         print(
@@ -265,7 +266,8 @@ def main():
         result = {
             "processor": processor(), "cores": os.cpu_count(), "network": NETWORK, "columns": COLUMNS, "ids": IDS, "runs": arguments.runs,
             "batches": arguments.batches, "spread": {f"p{100 * q:g}": float(np.quantile(spread, q)) for q in (0.5, 0.9, 0.99, 0.999)},
-            "fit_us": {"call": fit.us_of[0], "sum": fit.us_of[1], "row": fit.us_of[2], "largest_error": float(fit.errors.max())},
+            "sum_us": [{"batch": batch, "is_cut": is_cut, "us": us} for (batch, is_cut), us in sorted(fit.us_of.items())],
+            "largest_error": float(fit.errors.max()),
             "measured": cells, "planner": plan, "simulated": rows,
         }  # fmt: skip
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
