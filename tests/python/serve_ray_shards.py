@@ -9,7 +9,6 @@ import json
 import os
 import pathlib
 import re
-import resource
 import signal
 import unittest
 import unittest.mock
@@ -24,6 +23,7 @@ from fusec.serve import GatewayOptions, RequestError, Unavailable, _shard_deploy
 from fusec.serve._changes import Change
 from fusec.serve._shard_deployment import RayShards
 from fusec.serve._shards import LocalShards, Rows, ShardedModel
+from memory_limit import LIMIT
 from ray import serve
 from ray.cluster_utils import Cluster
 from serve_ray import MODEL, QUICK, RAY_OPTIONS, TOKEN, Client, Load, free_port, kill, replicas_of, request, wait_until
@@ -34,7 +34,6 @@ REPOSITORY = FOLDER / "sharded_repository"
 ARTIFACTS = (REPOSITORY / "sharded", REPOSITORY / "sharded_tuesday")  # of the same model, with other weights
 SHARDS = 4
 TABLE = (1 << 22, 48)  # rows and columns of f32: 805 MB
-LIMIT = 600 << 20  # bytes of address space that an actor may take up behind its start
 
 
 def shard(path, folder):
@@ -319,13 +318,7 @@ class Nodes(unittest.TestCase):
         load.check(self)
 
 
-def limit_memory():
-    """Of this process, as it starts: LIMIT bytes more than it has."""
-    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + LIMIT,) * 2)
-
-
-LIMITED = {"runtime_env": {"worker_process_setup_hook": limit_memory, "env_vars": {"MALLOC_ARENA_MAX": "1"}}}
+LIMITED = {"runtime_env": {"worker_process_setup_hook": "memory_limit.set_limit", "env_vars": {"MALLOC_ARENA_MAX": "1"}}}
 
 
 class Memory(unittest.TestCase):
@@ -343,7 +336,9 @@ class Memory(unittest.TestCase):
             shard(path, FOLDER / "huge_sharded")
             fusec.compile(path, FOLDER / "huge_whole", target="cpu", cpu_level="native")
         port = free_port()
-        ray.init(**RAY_OPTIONS)
+        here = f"{pathlib.Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+        with unittest.mock.patch.dict(os.environ, PYTHONPATH=here):  # where workers find the hook
+            ray.init(**RAY_OPTIONS)
         self.addCleanup(ray.shutdown)
         self.addCleanup(serve.shutdown)
 
