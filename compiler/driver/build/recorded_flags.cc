@@ -30,6 +30,8 @@ auto Reading(const std::string& artifact, const Read& read) -> Result<decltype(r
 Result<Json> ReadManifest(const std::string& artifact) {
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(FileOf(artifact), ErrorKind::kArtifact));
   Json manifest = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (manifest.is_discarded())
+    return Fail(ErrorKind::kArtifact, FileOf(artifact) + ": is not valid JSON");
   if (!manifest.is_object())
     return Fail(ErrorKind::kArtifact, FileOf(artifact) + " is no JSON object");
   return manifest;
