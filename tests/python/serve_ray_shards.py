@@ -17,13 +17,11 @@ import urllib.request
 import fusec
 import numpy as np
 import onnx
-import onnx.parser
 import ray
 from fusec.serve import GatewayOptions, RequestError, Unavailable, _shard_deployment, app
 from fusec.serve._changes import Change
 from fusec.serve._shard_deployment import RayShards
 from fusec.serve._shards import LocalShards, Rows, ShardedModel
-from memory_limit import LIMIT
 from ray import serve
 from ray.cluster_utils import Cluster
 from serve_ray import MODEL, QUICK, RAY_OPTIONS, TOKEN, Client, Load, free_port, kill, replicas_of, request, wait_until
@@ -33,7 +31,6 @@ from tritonclient.utils import InferenceServerException
 REPOSITORY = FOLDER / "sharded_repository"
 ARTIFACTS = (REPOSITORY / "sharded", REPOSITORY / "sharded_tuesday")  # of the same model, with other weights
 SHARDS = 4
-TABLE = (1 << 22, 48)  # rows and columns of f32: 805 MB
 
 
 def shard(path, folder):
@@ -316,45 +313,3 @@ class Nodes(unittest.TestCase):
             cluster.remove_node(lost)
             load.more(60)
         load.check(self)
-
-
-LIMITED = {"runtime_env": {"worker_process_setup_hook": "memory_limit.set_limit", "env_vars": {"MALLOC_ARENA_MAX": "1"}}}
-
-
-class Memory(unittest.TestCase):
-    """A table that is larger than what an actor may take up."""
-
-    def test_it_is_served_by_four(self):
-        random = np.random.default_rng(0)
-        table = random.integers(0, 1 << 20, TABLE, np.int32).astype(np.float32)
-        self.assertGreater(table.nbytes, LIMIT)
-        graph = onnx.parser.parse_graph("g (int64[batch] id) => (float[batch, 48] row) { row = Gather<axis=0>(huge, id) }")
-        graph.initializer.append(onnx.numpy_helper.from_array(table, "huge"))
-        path = FOLDER / "huge.onnx"
-        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
-        with contextlib.redirect_stderr(io.StringIO()):
-            shard(path, FOLDER / "huge_sharded")
-            fusec.compile(path, FOLDER / "huge_whole", target="cpu", cpu_level="native")
-        port = free_port()
-        here = f"{pathlib.Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
-        with unittest.mock.patch.dict(os.environ, PYTHONPATH=here):  # where workers find the hook
-            ray.init(**RAY_OPTIONS)
-        self.addCleanup(ray.shutdown)
-        self.addCleanup(serve.shutdown)
-
-        @ray.remote(**LIMITED)
-        def load_whole(folder):
-            try:
-                fusec.load(folder, "cpu")
-            except fusec.Error as error:
-                return f"{type(error).__name__}: {error}"
-            return "it fits"
-
-        self.assertRegex(ray.get(load_whole.remote(str(FOLDER / "huge_whole"))), "memory")
-        serve.start(http_options={"host": "127.0.0.1", "port": port})
-        options = {"num_replicas": 1, "ray_actor_options": {"num_cpus": 0.5, **LIMITED}}
-        serve.run(app(FOLDER / "huge_sharded", names=["huge"], device="cpu", model_options=options, shard_options=options), name="fusec")
-        handle = serve.get_deployment_handle("huge", "fusec")
-        for rows in (1, 1000):
-            ids = random.integers(0, TABLE[0], rows)
-            np.testing.assert_array_equal(handle.predict.remote({"id": ids}).result()["row"], table[ids])

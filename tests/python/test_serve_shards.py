@@ -20,7 +20,7 @@ from fusec.serve.__main__ import parser, shard_options
 from fusec.serve._changes import Change
 from fusec.serve._shard_server import ShardedModelServer, ShardServer
 from fusec.serve._shards import PartHolder, LocalShards, ShardedArtifact, ShardedModel, is_sharded
-from support import FOLDER, ROOT, artifact
+from support import FOLDER, ROOT, artifact, run_python
 
 
 @functools.cache
@@ -187,6 +187,55 @@ class Parts(unittest.TestCase):
 
 def dlrm_request(random, rows):
     return {"in0": random.standard_normal((rows, 13), np.float32), "in1": random.integers(0, 3, (rows, 26))}
+
+
+LIMIT = 150 << 20  # bytes of address space that a process may take up behind its start
+IN_A_LIMITED_PROCESS = """
+import pathlib, resource, sys
+import fusec, numpy as np
+from fusec.serve._shards import PartHolder, look_up
+path, number, ids, rows, limit = sys.argv[1:]
+size = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + int(limit),) * 2)
+if number == "whole":
+    fusec.load(path, "cpu")
+else:
+    shard = PartHolder(path, int(number), "cpu")
+    shard.use(path)
+    np.save(rows, look_up(shard, {"id": np.load(ids)}, shard.current.weights).arrays[0])
+"""
+
+
+class LimitedShards:
+    """Shards in processes of their own, each of which may take up less memory than the table does."""
+
+    def __init__(self, path):
+        self._path, self._threads = path, concurrent.futures.ThreadPoolExecutor(1)
+
+    def look_up(self, number, inputs, weights):
+        return self._threads.submit(self._look_up, number, inputs)
+
+    def _look_up(self, number, inputs):
+        np.save(FOLDER / "ids.npy", inputs["id"])
+        done = run_python(IN_A_LIMITED_PROCESS, self._path, number, FOLDER / "ids.npy", FOLDER / "rows.npy", LIMIT)
+        assert done.returncode == 0, done.stderr
+        return _shards.Rows((np.load(FOLDER / "rows.npy"),))
+
+
+class Memory(unittest.TestCase):
+    def test_a_table_that_is_larger_than_what_a_process_may_take_up(self):
+        table = np.arange(48 << 20, dtype=np.float32).reshape(-1, 48)
+        self.assertGreater(table.nbytes, LIMIT)
+        graph = onnx.parser.parse_graph("g (int64[batch] id) => (float[batch, 48] row) { row = Gather<axis=0>(huge, id) }")
+        graph.initializer.append(onnx.numpy_helper.from_array(table, "huge"))
+        path = FOLDER / "huge.onnx"
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+        ids = np.random.default_rng(0).integers(0, len(table), 1000)
+        (row,) = ShardedModel(sharded(path, 4), "cpu", LimitedShards(sharded(path, 4))).context()(ids)
+        np.testing.assert_array_equal(row, table[ids])
+        refused = run_python(IN_A_LIMITED_PROCESS, whole(path).path, "whole", "", "", LIMIT)
+        self.assertEqual(refused.returncode, 1)
+        self.assertRegex(refused.stderr, "(?i)memory")
 
 
 class LocalServed:
