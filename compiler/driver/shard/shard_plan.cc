@@ -138,6 +138,12 @@ class Planner {
                     load.table_bytes / std::max(all_bytes_, 1.0));
   }
 
+  // A shard answers once for a table: another part of it would send as many bytes again.
+  static bool HasPartOf(size_t table, ArrayRef<PlannedPart> shard) {
+    return std::any_of(shard.begin(), shard.end(),
+                       [&](const PlannedPart& part) { return part.table == table; });
+  }
+
   Result<void> Place(const PlannedPart& piece) {
     const ShardLoad load = LoadOf(tables_[piece.table], piece);
     std::optional<size_t> best;
@@ -146,7 +152,8 @@ class Planner {
       ShardLoad sum = plan_.loads[i];
       Add(load, options_.costs, sum);
       const bool fits = options_.most_bytes <= 0 || sum.table_bytes <= options_.most_bytes;
-      if (!fits || (best && Share(sum) >= least)) continue;
+      if (!fits || HasPartOf(piece.table, plan_.shards[i]) || (best && Share(sum) >= least))
+        continue;
       best = i;
       least = Share(sum);
     }

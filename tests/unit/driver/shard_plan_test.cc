@@ -53,6 +53,9 @@ TEST(ShardPlan, EveryRowIsOnOneShardAndShardsAreEven) {
     ASSERT_TRUE(plan) << plan.error().message;
     const std::vector<int64_t> rows = RowsOnShards(*plan, tables.size());
     for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], tables[i].rows) << i;
+    for (const auto& parts : plan->shards) {  // a table once
+      for (size_t i = 1; i < parts.size(); ++i) EXPECT_NE(parts[i].table, parts[i - 1].table);
+    }
     double most = 0, sum = 0;
     for (const ShardLoad& load : plan->loads) most = std::max(most, load.table_bytes), sum += load.table_bytes;
     EXPECT_LT(most, 1.6 * sum / static_cast<double>(shards)) << shards;
@@ -103,6 +106,16 @@ TEST(ShardPlan, AProfileSpreadsTheTraffic) {
     for (const PlannedPart& part : parts) EXPECT_LT(tables[0].Traffic(part.first_row, part.end_row), 0.5);
   }
   EXPECT_EQ(RowsOnShards(*plan, 1), std::vector<int64_t>{100000});
+}
+
+TEST(ShardPlan, PartsOfATableAreOnShardsOfTheirOwn) {
+  const std::vector<TableDemand> tables = {Table("large", 4000), Table("other", 3000, 100000)};
+  const auto plan = PlanShards(tables, Options(3));
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const auto& parts : plan->shards) {
+    for (size_t i = 1; i < parts.size(); ++i) EXPECT_NE(parts[i].table, parts[i - 1].table);
+  }
+  EXPECT_EQ(RowsOnShards(*plan, 2), (std::vector<int64_t>{4000, 3000}));
 }
 
 TEST(ShardPlan, TooFewTablesForTheShards) {
