@@ -172,15 +172,7 @@ Value* SimplifyGather(const Node& node, Builder& builder) {
   const auto extent = x->type.shape[axis].AsConstant();
   const auto at = extent ? FromFront(indices->GetInt(0), *extent) : std::nullopt;
   if (!at) return nullptr;
-  const auto rank = static_cast<size_t>(x->type.rank());
-  Shape shape = x->type.shape;
-  shape[axis] = 1;
-  Exprs starts(rank, 0);
-  starts[axis] = *at;
-  Value* slice =
-      builder.Make(OpKind::kSlice, {x},
-                   {{"starts", starts}, {"steps", std::vector<int64_t>(rank, 1)}, {"shape", shape}},
-                   node.result()->name);
+  Value* slice = Sliced(builder, x, axis, *at, *at + 1, node.result()->name);
   return ReshapeTo(builder, slice, node.result()->type.shape, node.result()->name);
 }
 

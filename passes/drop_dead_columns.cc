@@ -102,7 +102,7 @@ class Cutter {
     const std::string name = value->name + "_cut";
     if (const TensorData* data = Payload(value))
       return CutConstant(value, *data, span, name, builder);
-    if (!Pays(value, span.axis)) return Sliced(value, span, builder);
+    if (!Pays(value, span.axis)) return SlicedTo(span, value, builder);
     if (node->kind == OpKind::kConcat) return CutConcat(*node, span, builder);
     ValueList operands = node->operands;
     if (node->kind == OpKind::kGather) {
@@ -135,21 +135,14 @@ class Cutter {
     return own;
   }
 
-  static Value* Sliced(Value* value, const Span& span, Builder& builder) {
-    Shape shape = value->type.shape;
-    Exprs starts(shape.size(), 0);
-    starts[span.axis] = span.low;
-    shape[span.axis] = span.high - span.low;
-    const std::vector<int64_t> steps(shape.size(), 1);
-    return builder.Make(OpKind::kSlice, {value},
-                        {{"starts", starts}, {"steps", steps}, {"shape", shape}},
-                        value->name + "_cut");
+  static Value* SlicedTo(const Span& span, Value* value, Builder& builder) {
+    return Sliced(builder, value, span.axis, span.low, span.high, value->name + "_cut");
   }
 
   // Others may read an operand, which is then made whole for them.
   Value* CutOperand(Value* operand, const Span& span, Builder& builder) const {
     const bool is_own = Payload(operand) || HasOneReader(graph_, readers_, operand);
-    return is_own ? Cut(operand, span, builder) : Sliced(operand, span, builder);
+    return is_own ? Cut(operand, span, builder) : SlicedTo(span, operand, builder);
   }
 
   Value* CutConcat(const Node& concat, const Span& span, Builder& builder) const {

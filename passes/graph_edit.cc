@@ -101,6 +101,17 @@ Value* WithZeros(Builder& builder, ValueList parts, int64_t missing, const std::
   return builder.Make(OpKind::kConcat, parts, {{"axis", int64_t{type.rank() - 1}}}, name);
 }
 
+Value* Sliced(Builder& builder, Value* x, int64_t axis, int64_t low, int64_t high,
+              const std::string& name) {
+  Shape shape = x->type.shape;
+  Exprs starts(shape.size(), 0);
+  starts[axis] = low;
+  shape[axis] = high - low;
+  const std::vector<int64_t> steps(shape.size(), 1);
+  return builder.Make(OpKind::kSlice, {x}, {{"starts", starts}, {"steps", steps}, {"shape", shape}},
+                      name);
+}
+
 bool RemoveDeadNodes(Graph& graph) {
   auto uses = graph.CountUses();
   bool changed = false;

@@ -53,6 +53,10 @@ inline constexpr const char* kBetweenNeeded = "that other kernel's ops in the sa
 // The concatenation of `parts` along their last axis, with `missing` zeros after each row.
 Value* WithZeros(Builder& builder, ValueList parts, int64_t missing, const std::string& name);
 
+// Elements low .. high - 1 of an axis of `x`. Without a name it gets the op's.
+Value* Sliced(Builder& builder, Value* x, int64_t axis, int64_t low, int64_t high,
+              const std::string& name = "");
+
 // Removes nodes nobody reads, from the end to the start. Returns whether there were any.
 bool RemoveDeadNodes(Graph& graph);
 // Orders nodes so that operands come before their readers, otherwise as they were.

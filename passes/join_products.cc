@@ -259,13 +259,9 @@ class Joiner {
     });
     if (!is_read) return;
     builder.set_provenance(node.provenance);
-    Shape starts(value->type.shape.size(), Expr(0));
-    starts.back() = Expr(begin);
-    Value* own = builder.Make(OpKind::kSlice, {joined},
-                              {{"starts", starts},
-                               {"steps", std::vector<int64_t>(starts.size(), 1)},
-                               {"shape", value->type.shape}},
-                              value->name);
+    const int64_t columns = *value->type.shape.back().AsConstant();
+    Value* own =
+        Sliced(builder, joined, value->type.rank() - 1, begin, begin + columns, value->name);
     graph_.ReplaceAllUses(value, own);
     std::swap(own->name, value->name);
   }

@@ -54,14 +54,8 @@ class Dequantizer {
                          name_ + "_" + std::string(DtypeName(dtype)));
   }
   Value* Column(Value* factors, int64_t column, const std::string& hint) {
-    Shape shape = factors->type.shape;
-    shape.back() = 1;
-    Exprs starts(shape.size(), 0);
-    starts.back() = column;
-    const std::vector<int64_t> steps(shape.size(), 1);
-    return builder_.Make(OpKind::kSlice, {factors},
-                         {{"starts", starts}, {"steps", steps}, {"shape", shape}},
-                         name_ + "_" + hint);
+    return Sliced(builder_, factors, factors->type.rank() - 1, column, column + 1,
+                  name_ + "_" + hint);
   }
 
   const Node& gather_;

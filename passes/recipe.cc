@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/support/check.h"
+#include "passes/graph_edit.h"
 
 namespace fusec {
 
@@ -101,13 +102,7 @@ Value* Recipe::Concat(ArrayRef<Value*> parts, int64_t axis) {
 }
 
 Value* Recipe::Slice(Value* x, int64_t axis, int64_t low, int64_t high) {
-  std::vector<int64_t> dims = DimsOf(x);
-  Exprs starts(dims.size(), 0);
-  starts[axis] = low;
-  const std::vector<int64_t> steps(dims.size(), 1);
-  dims[axis] = high - low;
-  return Make(OpKind::kSlice, {x},
-              {{"starts", starts}, {"steps", steps}, {"shape", AsExprs(dims)}});
+  return Sliced(builder_, x, axis, low, high);
 }
 
 Node* Recipe::Copy(const Node& node) {

@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "compiler/ir/host_table.h"
 #include "compiler/support/check.h"
 #include "passes/graph_edit.h"
 #include "passes/lineage.h"
@@ -68,6 +67,7 @@ namespace {
 
 // Columns of an output of a shard, or all of it.
 struct Columns {
+  size_t shard = 0;
   std::string output;
   TensorType output_type;
   int64_t first = -1, count = 0;  // first: -1 for all of the output
@@ -129,7 +129,6 @@ class ShardBuilder {
   }
 
   void Hold(const TablePart& part) {
-    std::map<std::string, Value*> crossing;
     if (!part.is_whole()) CutRows(part);
     for (const std::string& name : part.seam.crossing) {
       const auto masked = masked_.find(name);
@@ -173,7 +172,7 @@ class ShardBuilder {
   void CutRows(const TablePart& part) {
     for (const std::string& name : part.constants) CutConstant(*values_.at(name)->producer, part);
     std::map<const Value*, Value*> is_here;
-    for (const auto& node : std::vector<Node*>(LookUpsOf(part))) {
+    for (Node* node : LookUpsOf(part)) {
       Value* ids = node->operands[1];
       const auto [place, is_new] = is_here.emplace(ids, nullptr);
       if (is_new) place->second = IsHere(ids, part);
@@ -292,11 +291,11 @@ class ShardBuilder {
     for (const Piece& member : members) {
       std::vector<Columns>& pieces = crossings[member.crossing].pieces;
       if (parts.size() == 1) {
-        pieces.push_back({name, output->type});
+        pieces.push_back({number_, name, output->type});
         break;
       }
       const int64_t columns = *member.value->type.shape.back().AsConstant();
-      pieces.push_back({name, output->type, column, columns});
+      pieces.push_back({number_, name, output->type, column, columns});
       column += columns;
     }
     shard_->outputs.push_back(output);
@@ -349,31 +348,14 @@ class DenseBuilder {
   Value* ColumnsOf(const Columns& columns, const std::string& value) {
     Value*& input = inputs_[columns.output];
     if (input == nullptr) {
-      input = dense_->AddInput(dense_->UniqueName(Identifier(columns.output)), columns.output_type);
+      input = dense_->AddInput(dense_->UniqueName(fmt::format("rows_of_shard_{}", columns.shard)),
+                               columns.output_type);
       dense_->input_names.push_back(columns.output);
     }
     if (columns.first < 0) return input;
-    Shape wanted = columns.output_type.shape;
-    wanted.back() = columns.count;
-    Exprs starts(wanted.size(), 0);
-    starts.back() = columns.first;
-    return builder_.Make(OpKind::kSlice, {input},
-                         {{"starts", starts},
-                          {"steps", std::vector<int64_t>(wanted.size(), 1)},
-                          {"shape", Exprs(wanted)}},
-                         value + "_crossed");
+    return Sliced(builder_, input, input->type.rank() - 1, columns.first,
+                  columns.first + columns.count, value + "_crossed");
   }
-  static std::string Identifier(const std::string& name) {
-    std::string identifier;
-    for (const char c : name) {
-      if (std::isalnum(static_cast<unsigned char>(c)))
-        identifier += c;
-      else if (c == ' ')
-        identifier += '_';
-    }
-    return identifier;
-  }
-
   std::unique_ptr<Graph> dense_;
   Builder builder_;
   WireCoder coder_;

@@ -152,15 +152,9 @@ class Splitter {
     Value* weights = product.operand(1);
     const int64_t axis = product.Int("transpose_b") != 0 ? 1 : 0;
     ValueList slices;
-    for (const auto& [first, count] : columns.rows) {
-      Exprs starts = {0, 0}, shape = weights->type.shape;
-      starts[axis] = first;
-      shape[axis] = count;
-      slices.push_back(builder.Make(
-          OpKind::kSlice, {weights},
-          {{"starts", starts}, {"steps", std::vector<int64_t>{1, 1}}, {"shape", shape}},
-          weights->name + "_rows"));
-    }
+    for (const auto& [first, count] : columns.rows)
+      slices.push_back(
+          Sliced(builder, weights, axis, first, first + count, weights->name + "_rows"));
     Value* rows = slices.size() == 1
                       ? slices[0]
                       : builder.Make(OpKind::kConcat, slices, {{"axis", axis}}, name + "_weights");

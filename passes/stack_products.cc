@@ -398,10 +398,7 @@ class Chains {
     if (!IsReadOutside(value)) return;
     const Shape& shape = value->type.shape;
     builder.set_provenance(node.provenance);
-    Value* slice = builder.Make(OpKind::kSlice, {stack},
-                                {{"starts", Shape{chain, 0, 0}},
-                                 {"steps", std::vector<int64_t>{1, 1, 1}},
-                                 {"shape", Shape{1, shape[0], shape[1]}}});
+    Value* slice = Sliced(builder, stack, 0, chain, chain + 1);
     Value* own = builder.Make(OpKind::kReshape, {slice}, {{"shape", shape}}, value->name);
     graph_.ReplaceAllUses(value, own);
     std::swap(own->name, value->name);
