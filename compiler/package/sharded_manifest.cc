@@ -1,17 +1,15 @@
 #include "compiler/package/sharded_manifest.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "compiler/package/artifact_folder.h"
 #include "compiler/support/check.h"
 #include "compiler/support/read_file.h"
+#include "compiler/support/write_file.h"
+#include "runtime/src/artifact/manifest.h"
 
 namespace fusec {
 
@@ -29,14 +27,12 @@ class SharedBuffers {
     }
   }
 
-  size_t Read(const std::string& name) {
-    for (const bool is_input :
-         {false,
-          true}) {  // what an earlier part made is read before the model's input of that name
-      const auto found = numbers_.find({is_input, name});
-      if (found != numbers_.end() && (is_input || made_.count(name) != 0)) return found->second;
-    }
-    FUSEC_CHECK(false, "a part reads \"" + name + "\", which no earlier one makes");
+  // What an earlier part made comes before the model's input of that name.
+  size_t Read(const std::string& name) const {
+    const auto found = numbers_.find({made_.count(name) == 0, name});
+    FUSEC_CHECK(found != numbers_.end(),
+                "a part reads \"" + name + "\", which no earlier one makes");
+    return found->second;
   }
   size_t Make(const std::string& name, const TensorType& type) {
     made_.insert(name);
@@ -52,8 +48,8 @@ class SharedBuffers {
 
  private:
   Json& buffers_;
-  std::map<std::pair<bool, std::string>, size_t>
-      numbers_;  // by whether it is an input of the model, and name
+  // By whether it is an input of the model, and name.
+  std::map<std::pair<bool, std::string>, size_t> numbers_;
   std::set<std::string> made_;
 };
 
@@ -105,18 +101,6 @@ Json TablesJson(ArrayRef<ArtifactPart> parts) {
   return list;
 }
 
-// Others read what is there before, or all of it.
-Result<void> ReplaceFile(const std::string& path, const std::string& bytes) {
-  const std::string aside = path + ".new";
-  std::ofstream file(aside, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (file && std::rename(aside.c_str(), path.c_str()) == 0) return {};
-  const std::string why = std::strerror(errno);
-  std::remove(aside.c_str());
-  return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + why);
-}
-
 std::string ManifestOf(const std::string& folder) { return folder + "/manifest.json"; }
 
 Result<Json> ReadJson(const std::string& path) {
@@ -139,7 +123,7 @@ std::vector<std::string> FoldersOf(const Json& manifest) {
 Json ShardedManifest(const std::shared_ptr<const Graph>& graph, ArtifactContents contents,
                      ArrayRef<ArtifactPart> parts) {
   TargetContents target;
-  target.name = "shards";
+  target.name = runtime::kShardsTarget;
   target.graph = graph;
   contents.targets.clear();
   contents.targets.push_back(std::move(target));
@@ -150,7 +134,7 @@ Json ShardedManifest(const std::shared_ptr<const Graph>& graph, ArtifactContents
   SharedBuffers buffers(manifest["buffers"]);
   Json steps = Json::array();
   for (const ArtifactPart& part : parts) steps.push_back(StepJson(part, buffers));
-  manifest["targets"]["shards"]["steps"] = std::move(steps);
+  manifest["targets"][runtime::kShardsTarget]["steps"] = std::move(steps);
   manifest["tables"] = TablesJson(parts);
   return manifest;
 }
@@ -167,7 +151,7 @@ Result<void> WriteShardedManifest(const std::string& folder, Json manifest) {
   }
   manifest.erase("hash");
   manifest["files"] = std::move(files);
-  return ReplaceFile(ManifestOf(folder), ManifestText(manifest));
+  return WriteWholeFile(ManifestOf(folder), ManifestText(manifest));
 }
 
 Result<void> NoteChangedPart(const std::string& path) {

@@ -13,7 +13,7 @@ namespace fusec {
 // An artifact that runs as a step of a larger one, in a folder of that.
 struct ArtifactPart {
   std::string folder;
-  std::shared_ptr<const Graph> graph;  // without regions
+  const Graph* graph = nullptr;  // without regions
   std::vector<RowTable> tables;
   std::map<std::string, int64_t> first_rows = {};  // by table: of the rows that it has
 };

@@ -1,10 +1,10 @@
 #include "compiler/driver/artifact/artifact_ir.h"
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/driver/artifact/manifest_json.h"
 #include "compiler/driver/artifact/mapped_weights.h"
 #include "compiler/plan/matmul/weight_panels.h"
 #include "compiler/support/read_file.h"
@@ -16,12 +16,7 @@ namespace fusec {
 
 namespace {
 
-using Json = nlohmann::json;
-
-Result<Json> ReadManifest(const std::string& manifest) {
-  FUSEC_ASSIGN(const std::string text, ReadWholeFile(manifest, ErrorKind::kArtifact));
-  return Json::parse(text, nullptr, false);
-}
+using Json = nlohmann::ordered_json;
 
 // The graph in a file of the artifact, which has the hash that the manifest says.
 Result<std::unique_ptr<Graph>> ReadGraph(const std::string& artifact, const std::string& name,
@@ -48,10 +43,8 @@ Result<std::unique_ptr<Graph>> ReadGraph(const std::string& artifact, const std:
 Result<std::unique_ptr<Graph>> ReadFusedGraph(const std::string& artifact,
                                               const std::string& target) {
   const std::string manifest = artifact + "/manifest.json";
-  FUSEC_ASSIGN(const Json json, ReadManifest(manifest));
-  const auto file = json.is_object()
-                        ? json.value(Json::json_pointer("/targets/" + target + "/ir"), Json())
-                        : Json();
+  FUSEC_ASSIGN(const Json json, ReadManifest(artifact));
+  const Json file = json.value(Json::json_pointer("/targets/" + target + "/ir"), Json());
   if (!file.is_string()) {
     return Fail(ErrorKind::kArtifact,
                 manifest + ": targets." + target +
@@ -69,8 +62,8 @@ Result<std::unique_ptr<Graph>> ReadFusedGraph(const std::string& artifact,
 
 Result<std::unique_ptr<Graph>> ReadWeightsProgram(const std::string& artifact) {
   const std::string manifest = artifact + "/manifest.json";
-  FUSEC_ASSIGN(const Json json, ReadManifest(manifest));
-  const Json files = json.is_object() ? json.value("files", Json::object()) : Json::object();
+  FUSEC_ASSIGN(const Json json, ReadManifest(artifact));
+  const Json files = json.value("files", Json::object());
   const Json hash = files.is_object() ? files.value(kWeightsProgram, Json()) : Json();
   if (!hash.is_string()) {
     return Fail(ErrorKind::kArtifact, manifest + ": files has no " + kWeightsProgram +

@@ -141,17 +141,6 @@ void AddLineage(ArrayRef<TargetSource> targets, const Derivations& initializers,
   contents.specializations = Specializations(initializers, constants, names);
 }
 
-BuildOptions BuildOptionsOf(const CompileOptions& options) {
-  BuildOptions build{options.matmul_precision, options.batch_invariant};
-  if (options.cpu_level != "both") build.cpu_levels = {options.cpu_level};
-  build.cpu_optimization = options.cpu_optimization;
-  build.dump_kernels_directory = options.dump_kernels_directory;
-  build.compiled = [&options](double fraction) {
-    if (options.progress) options.progress("compiling kernels", 0.2 + 0.7 * fraction);
-  };
-  return build;
-}
-
 // Lengths and offsets of bags tell how long another input is, which has rows for all items.
 Result<void> CheckNoLengths(const Graph& graph, const SizeTotals& totals,
                             const PerRequest& per_request) {
@@ -296,6 +285,14 @@ Result<FusedModel> FuseSimplified(const SimplifiedModel& model, const CompileOpt
   return result;
 }
 
+BuildOptions BuildOptionsOf(const CompileOptions& options) {
+  BuildOptions build{options.matmul_precision, options.batch_invariant};
+  if (options.cpu_level != "both") build.cpu_levels = {options.cpu_level};
+  build.cpu_optimization = options.cpu_optimization;
+  build.dump_kernels_directory = options.dump_kernels_directory;
+  return build;
+}
+
 Result<FusedModel> FuseModel(const CompileOptions& options) {
   FUSEC_ASSIGN(const SimplifiedModel model, SimplifyModel(options));
   return FuseSimplified(model, options);
@@ -312,7 +309,9 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   ArtifactContents& contents = model.contents;
 
   progress("planning kernels", 0.2);
-  FUSEC_TRY(BuildTargets(model.targets, model.title, BuildOptionsOf(options), contents));
+  BuildOptions build = BuildOptionsOf(options);
+  build.compiled = [&](double fraction) { progress("compiling kernels", 0.2 + 0.7 * fraction); };
+  FUSEC_TRY(BuildTargets(model.targets, model.title, build, contents));
   CompileReport report;
   report.warnings = contents.warnings;
   report.stored_tables = contents.stored_tables;

@@ -76,6 +76,9 @@ struct FusedModel {
 Result<FusedModel> FuseSimplified(const SimplifiedModel& model, const CompileOptions& options);
 Result<FusedModel> FuseModel(const CompileOptions& options);
 
+// How its kernels are planned and compiled; nobody is told of progress.
+BuildOptions BuildOptionsOf(const CompileOptions& options);
+
 // Model file in, artifact folder out. Nothing is left behind on failure, and an existing folder is
 // replaced only if it is an artifact.
 Result<CompileReport> CompileModel(const CompileOptions& options);

@@ -5,7 +5,6 @@
 #include "compiler/package/requests.h"
 #include "compiler/package/row_tables.h"
 #include "compiler/package/stored_tables.h"
-#include "compiler/support/read_file.h"
 
 namespace fusec {
 
@@ -26,16 +25,6 @@ auto Reading(const std::string& artifact, const Read& read) -> Result<decltype(r
 }
 
 }  // namespace
-
-Result<Json> ReadManifest(const std::string& artifact) {
-  FUSEC_ASSIGN(const std::string text, ReadWholeFile(FileOf(artifact), ErrorKind::kArtifact));
-  Json manifest = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (manifest.is_discarded())
-    return Fail(ErrorKind::kArtifact, FileOf(artifact) + ": is not valid JSON");
-  if (!manifest.is_object())
-    return Fail(ErrorKind::kArtifact, FileOf(artifact) + " is no JSON object");
-  return manifest;
-}
 
 Result<ModelFlags> RecordedFlags(const std::string& artifact, const Json& manifest) {
   return Reading(artifact, [&] {

@@ -5,13 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "compiler/driver/artifact/manifest_json.h"
 #include "compiler/driver/build/model_flags.h"
 #include "passes/stored_rows.h"
 
 namespace fusec {
-
-// The manifest of the artifact in the folder `artifact`.
-Result<nlohmann::ordered_json> ReadManifest(const std::string& artifact);
 
 // The flags that an artifact was compiled with, by its manifest, but for --freeze: of these it has
 // the names only.

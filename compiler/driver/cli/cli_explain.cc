@@ -4,8 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/artifact/artifact_session.h"
-#include "compiler/driver/artifact/not_sharded.h"
-#include "compiler/driver/build/recorded_flags.h"
+#include "compiler/driver/artifact/manifest_json.h"
 #include "compiler/driver/cli/cli.h"
 #include "compiler/driver/explain/dot_graph.h"
 #include "compiler/driver/explain/explanation.h"
@@ -193,7 +192,7 @@ Result<int> ExplainShards(const ExplainFlags& flags, const nlohmann::ordered_jso
 Result<int> RunExplain(const ExplainFlags& flags) {
   FUSEC_TRY(CheckArtifact(flags.artifact));
   FUSEC_ASSIGN(const auto manifest, ReadManifest(flags.artifact));
-  if (manifest.contains("shards")) return ExplainShards(flags, manifest);
+  if (IsSharded(manifest)) return ExplainShards(flags, manifest);
   FUSEC_ASSIGN(const Explanation explanation,
                ExplainArtifact(flags.artifact, flags.target, flags.dims));
   if (!flags.kernel.empty()) {

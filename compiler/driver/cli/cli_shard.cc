@@ -1,11 +1,9 @@
 #include <fmt/format.h>
 
-#include <charconv>
-#include <nlohmann/json.hpp>
+#include <cstdio>
 
 #include "compiler/driver/artifact/dim_flags.h"
 #include "compiler/driver/build/compile.h"
-#include "compiler/driver/build/recorded_flags.h"
 #include "compiler/driver/cli/cli.h"
 #include "compiler/driver/shard/plan_text.h"
 #include "compiler/driver/shard/shard.h"
@@ -53,9 +51,7 @@ Result<int> RunShard(const ShardFlags& flags) {
   }
   FUSEC_TRY(report);
   for (const std::string& warning : report->warnings) PrintWarning(warning);
-  FUSEC_ASSIGN(const auto manifest, ReadManifest(flags.compile.output));
-  const std::string text =
-      flags.json ? manifest.at("shards").dump(1) + "\n" : ShardPlanText(manifest.at("shards"));
+  const std::string text = flags.json ? report->plan.dump(1) + "\n" : ShardPlanText(report->plan);
   std::fputs(text.c_str(), stdout);
   PrintNote(fmt::format("built {} in {:.1f} s", flags.compile.output, report->seconds));
   return 0;

@@ -123,11 +123,7 @@ void PrintJson(const Subject& subject, ArrayRef<Judgement> judgements, std::opti
     output["dims"] = DimsJson(judgement.dims);
     outputs.push_back(std::move(output));
   }
-  Json json = {{"against", against},
-               {"outputs", outputs},
-               {"pass", pass},
-               {"model", subject.program->manifest().model},
-               {"device", subject.program->device().name()}};
+  Json json = VerificationJson(subject, against, std::move(outputs), pass);
   if (drift) json["drift"] = *std::move(drift);
   std::printf("%s\n", json.dump(1).c_str());
 }

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "compiler/driver/artifact/artifact_session.h"
-#include "compiler/driver/artifact/not_sharded.h"
+#include "compiler/driver/artifact/manifest_json.h"
 #include "compiler/driver/build/build_targets.h"
 #include "compiler/driver/tune/artifact_source.h"
 #include "compiler/package/artifact_folder.h"

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "compiler/driver/artifact/artifact_session.h"
-#include "compiler/driver/artifact/not_sharded.h"
+#include "compiler/driver/artifact/manifest_json.h"
 #include "compiler/driver/tune/tuning_table.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/nearest_name.h"

@@ -214,7 +214,7 @@ Result<RefitReport> RefitReadable(const RefitOptions& options) {
   FUSEC_TRY(CheckArtifact(options.artifact));
   FUSEC_ASSIGN(const Json manifest, ReadManifest(options.artifact));
   RefitReport report;
-  if (manifest.contains("shards"))
+  if (IsSharded(manifest))
     FUSEC_TRY(RefitParts(options, manifest, report));
   else
     FUSEC_TRY(RefitWhole(options, manifest, report));

@@ -71,7 +71,7 @@ Result<void> CheckNoPart(const std::string& artifact) {
   const std::string whole = path.parent_path().string();
   if (!std::filesystem::is_regular_file(whole + "/manifest.json", error)) return {};
   const auto manifest = ReadManifest(whole);
-  if (!manifest || !manifest->contains("shards")) return {};
+  if (!manifest || !IsSharded(*manifest)) return {};
   return Fail(ErrorKind::kUsage,
               artifact + " is a part of the sharded artifact " + whole + ", expected that");
 }

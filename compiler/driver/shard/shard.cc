@@ -2,17 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "compiler/driver/artifact/dim_flags.h"
 #include "compiler/driver/shard/demands.h"
 #include "compiler/driver/shard/model_parts.h"
 #include "compiler/package/artifact_folder.h"
 #include "compiler/package/output_path.h"
 #include "compiler/package/sharded_manifest.h"
-#include "compiler/support/interrupt.h"
 #include "compiler/support/terminal.h"
 
 namespace fusec {
@@ -21,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Sizes for the symbols that --dim does not name.
+// Sizes for the symbols that --plan-dim does not name.
 constexpr int64_t kUsualSize = 1024;
 
 Result<std::map<std::string, int64_t>> SizesOf(const Graph& graph,
@@ -91,15 +90,14 @@ class PartWriter {
 
   Result<void> Write(const ModelPart& part) {
     FUSEC_ASSIGN(FusedModel fused, FusePart(part, options_.compile));
-    BuildOptions build{options_.compile.matmul_precision, options_.compile.batch_invariant};
-    if (options_.compile.cpu_level != "both") build.cpu_levels = {options_.compile.cpu_level};
+    BuildOptions build = BuildOptionsOf(options_.compile);
     build.compiled = [&](double fraction) { Progress(part.folder, fraction); };
     FUSEC_TRY(BuildTargets(fused.targets, fused.title, build, fused.contents));
     for (const std::string& warning : fused.contents.warnings)
       warnings_.push_back(part.folder + ": " + warning);
     FUSEC_TRY(WriteArtifact(folder_ + "/" + part.folder, fused.contents));
     parts_.push_back(
-        {part.folder, part.model.graph->Clone(), std::move(fused.contents.tables), part.tables});
+        {part.folder, part.model.graph.get(), std::move(fused.contents.tables), part.tables});
     return {};
   }
 
@@ -131,26 +129,25 @@ Result<ShardReport> ShardModel(const ShardOptions& options) {
                 options.compile.model_path +
                     ": an output has a size that only run-time data tell, which cannot be sharded");
   ShardReport report;
-  FUSEC_ASSIGN(report.dims, SizesOf(*model.graph, options.dims));
-  FUSEC_ASSIGN(Demands demands, DemandsOf(model, report.dims, options.wire));
+  FUSEC_ASSIGN(const auto dims, SizesOf(*model.graph, options.dims));
+  FUSEC_ASSIGN(Demands demands, DemandsOf(model, dims, options.wire));
   if (!options.profile.empty()) FUSEC_TRY(AddProfile(*model.graph, options.profile, demands));
-  FUSEC_ASSIGN(report.plan, PlanShards(demands.tables, options.plan));
-  FUSEC_ASSIGN(const std::vector<ModelPart> parts,
-               TakeApart(model, demands, report.plan, options.wire));
+  FUSEC_ASSIGN(const ShardPlan plan, PlanShards(demands.tables, options.plan));
+  report.plan = PlanJson(demands, plan, options, dims);
+  FUSEC_ASSIGN(const std::vector<ModelPart> parts, TakeApart(model, demands, plan, options.wire));
   FUSEC_TRY(
       ReplaceFolder(options.compile.output_path, [&](const std::string& folder) -> Result<bool> {
         PartWriter writer(options, folder);
         for (const ModelPart& part : parts) FUSEC_TRY(writer.Write(part));
         const std::shared_ptr<const Graph> whole = model.graph->Clone();
         Json manifest = ShardedManifest(whole, model.contents, writer.parts());
-        manifest["shards"] = PlanJson(demands, report.plan, options, report.dims);
+        manifest["shards"] = report.plan;
         report.warnings = model.contents.warnings;
         report.warnings.insert(report.warnings.end(), writer.warnings().begin(),
                                writer.warnings().end());
         FUSEC_TRY(WriteShardedManifest(folder, manifest));
         return true;
       }));
-  report.tables = std::move(demands.tables);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

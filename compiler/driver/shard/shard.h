@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,7 @@ struct ShardOptions {
 };
 
 struct ShardReport {
-  std::vector<TableDemand> tables;
-  ShardPlan plan;
-  std::map<std::string, int64_t> dims;
+  nlohmann::ordered_json plan;  // the key "shards" of the manifest
   std::vector<std::string> warnings;
   double seconds = 0;
 };

@@ -13,7 +13,7 @@
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/artifact_session.h"
-#include "compiler/driver/artifact/not_sharded.h"
+#include "compiler/driver/artifact/manifest_json.h"
 #include "compiler/driver/tune/artifact_source.h"
 #include "compiler/driver/tune/region_race.h"
 #include "compiler/package/output_path.h"

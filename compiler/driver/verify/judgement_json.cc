@@ -27,6 +27,14 @@ Json ComparisonJson(const Comparison& comparison) {
 
 Json DimsJson(const DimValues& dims) { return dims.empty() ? Json::object() : Json(dims); }
 
+Json VerificationJson(const Subject& subject, Json against, Json outputs, bool pass) {
+  return {{"against", std::move(against)},
+          {"outputs", std::move(outputs)},
+          {"pass", pass},
+          {"model", subject.program->manifest().model},
+          {"device", subject.program->device().name()}};
+}
+
 Json JudgementJson(const RegionJudgement& judgement) {
   const Comparison& comparison = judgement.comparison;
   Json json = ComparisonJson(comparison);

@@ -19,4 +19,8 @@ nlohmann::ordered_json DimsJson(const DimValues& dims);
 // element.
 nlohmann::ordered_json JudgementJson(const RegionJudgement& judgement);
 
+// What a comparison of a subject with the judges `against` comes to.
+nlohmann::ordered_json VerificationJson(const Subject& subject, nlohmann::ordered_json against,
+                                        nlohmann::ordered_json outputs, bool pass);
+
 }  // namespace fusec

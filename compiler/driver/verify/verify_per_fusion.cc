@@ -31,11 +31,8 @@ void KeepWorst(std::vector<RegionJudgement>& kept, std::vector<RegionJudgement> 
 void PrintJson(const Subject& subject, ArrayRef<RegionJudgement> judgements, bool pass) {
   Json outputs = Json::array();
   for (const RegionJudgement& judgement : judgements) outputs.push_back(JudgementJson(judgement));
-  const Json json = {{"against", {"unfused regions"}},
-                     {"outputs", outputs},
-                     {"pass", pass},
-                     {"model", subject.program->manifest().model},
-                     {"device", subject.program->device().name()}};
+  const Json json =
+      VerificationJson(subject, Json::array({"unfused regions"}), std::move(outputs), pass);
   std::printf("%s\n", json.dump(1).c_str());
 }
 

@@ -97,16 +97,19 @@ Result<void> Judge(const Subject& subject, runtime::Context& context, const Veri
   Plant(planted, random, special);
   const Graph& graph = *subject.graph;
   FUSEC_ASSIGN(std::vector<TensorData> found, RunIn(context, special));
-  FUSEC_ASSIGN(const auto special_inputs, ReferenceInputs(subject, graph, special));
-  FUSEC_ASSIGN(const auto plain_inputs, ReferenceInputs(subject, graph, plain));
-  FUSEC_ASSIGN(const auto with, Interpret(graph, special_inputs));
-  FUSEC_ASSIGN(const auto without, Interpret(graph, plain_inputs));
-  OutputJudge judge(graph, is_huge ? plain_inputs : special_inputs, is_huge ? without : with);
+  FUSEC_ASSIGN(const auto inputs, ReferenceInputs(subject, graph, is_huge ? plain : special));
+  FUSEC_ASSIGN(const auto expected, Interpret(graph, inputs));
+  std::vector<ReferenceTensor> with;  // what is huge
+  if (is_huge) {
+    FUSEC_ASSIGN(const auto special_inputs, ReferenceInputs(subject, graph, special));
+    FUSEC_ASSIGN(with, Interpret(graph, special_inputs));
+  }
+  OutputJudge judge(graph, inputs, expected);
   const runtime::Manifest& manifest = subject.program->manifest();
   for (size_t i = 0; i < found.size(); ++i) {
     int64_t left_out = 0;
-    if (is_huge && found[i].dims() == without[i].dims && with[i].dims == without[i].dims)
-      left_out = LeaveOutDependent(with[i], without[i], found[i]);
+    if (is_huge && found[i].dims() == expected[i].dims && with[i].dims == expected[i].dims)
+      left_out = LeaveOutDependent(with[i], expected[i], found[i]);
     const Tolerance tolerance =
         ToleranceOf(CoarsestDtype(graph.outputs[i]), manifest.matmul_precision);
     judgements.push_back(
@@ -125,11 +128,8 @@ void PrintJson(const Subject& subject, ArrayRef<SpecialJudgement> judgements, bo
     output["left_out"] = one.left_out;
     outputs.push_back(std::move(output));
   }
-  const Json json = {{"against", {"interpreter"}},
-                     {"outputs", outputs},
-                     {"pass", pass},
-                     {"model", subject.program->manifest().model},
-                     {"device", subject.program->device().name()}};
+  const Json json =
+      VerificationJson(subject, Json::array({"interpreter"}), std::move(outputs), pass);
   std::printf("%s\n", json.dump(1).c_str());
 }
 
