@@ -15,6 +15,8 @@
 
 namespace fusec::runtime {
 
+struct DeviceSets;
+
 // Runs a program's steps on a GPU: one CUDA graph a run, between copies of large host tensors. A
 // run's way is
 //   TensorPlaces  how each input and output gets to where kernels have it
@@ -100,7 +102,6 @@ class CudaExecutor : public Executor {
   bool SeesEnd() const;
   Status CheckErrors();
 
-  struct DeviceSets;
   StatusOr<DeviceSets> CopyToDevice(std::span<const RunBindings> sets);
   StatusOr<std::vector<std::vector<Operation>>> ResolveAll(const DeviceSets& sets);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/src/cuda/cuda_executor.h"
+#include "runtime/src/cuda/measured_runs.h"
 
 namespace fusec::runtime {
 namespace {
@@ -10,25 +11,6 @@ std::string_view NameOf(const Operation& operation) {
   if (const auto* kernel = std::get_if<KernelOperation>(&operation)) return kernel->name;
   if (const auto* matmul = std::get_if<MatmulOperation>(&operation)) return matmul->name;
   return {};
-}
-
-// Microseconds per replay, `samples` times, of what `launch(replays)` enqueues.
-template <class Launch>
-StatusOr<std::vector<double>> TimeLaunches(const CudaContext& context, CUstream stream, int samples,
-                                           int replays, const Launch& launch) {
-  FUSEC_RT_ASSIGN(const CudaEvent begin, CreateEvent(context, true));
-  FUSEC_RT_ASSIGN(const CudaEvent end, CreateEvent(context, true));
-  std::vector<double> times_us;
-  for (int sample = 0; sample < samples; ++sample) {
-    FUSEC_RT_TRY(FUSEC_CUDA(context, {}, cuEventRecord, begin.get(), stream));
-    FUSEC_RT_TRY(launch(replays));
-    FUSEC_RT_TRY(FUSEC_CUDA(context, {}, cuEventRecord, end.get(), stream));
-    FUSEC_RT_TRY(FUSEC_CUDA(context, "the program", cuEventSynchronize, end.get()));
-    float elapsed_ms = 0;
-    FUSEC_RT_TRY(FUSEC_CUDA(context, {}, cuEventElapsedTime, &elapsed_ms, begin.get(), end.get()));
-    times_us.push_back(1000.0 * elapsed_ms / replays);
-  }
-  return times_us;
 }
 
 // For TimeLaunches: replays of a graph.
@@ -41,16 +23,7 @@ auto LaunchesOf(const OperationGraph& graph, const CudaContext& context, CUstrea
 
 }  // namespace
 
-// Bindings with every input and output in device memory, and the copies that they need. The sets
-// share the outputs.
-struct CudaExecutor::DeviceSets {
-  std::vector<RunBindings> sets;
-  std::vector<std::vector<TensorBinding>> inputs;  // of each set, to which `sets` point
-  std::vector<TensorBinding> outputs;
-  std::vector<DeviceMemory> copies;
-};
-
-StatusOr<CudaExecutor::DeviceSets> CudaExecutor::CopyToDevice(std::span<const RunBindings> sets) {
+StatusOr<DeviceSets> CudaExecutor::CopyToDevice(std::span<const RunBindings> sets) {
   if (!device_.use_graphs()) {
     return Fail(FUSEC_BAD_USAGE, "FUSEC_CUDA_GRAPH=0 waits for every step, unset it to measure");
   }
@@ -58,33 +31,7 @@ StatusOr<CudaExecutor::DeviceSets> CudaExecutor::CopyToDevice(std::span<const Ru
     return Fail(FUSEC_BAD_USAGE, sets.size(), " sets of inputs to measure, expected 1 to ",
                 GraphCache::kExecutables);
   }
-  DeviceSets result;
-  const auto on_device = [&](const TensorBinding& host,
-                             const char* purpose) -> StatusOr<TensorBinding> {
-    FUSEC_RT_ASSIGN(DeviceMemory memory, AllocateDevice(context_, host.bytes, purpose));
-    TensorBinding binding{reinterpret_cast<void*>(memory.get()), host.bytes, true};
-    result.copies.push_back(std::move(memory));
-    return binding;
-  };
-  result.outputs.assign(sets[0].outputs.begin(), sets[0].outputs.end());
-  for (TensorBinding& output : result.outputs) {
-    if (output.on_device) continue;
-    FUSEC_RT_ASSIGN(output, on_device(output, "an output to measure with"));
-  }
-  for (const RunBindings& set : sets) {
-    auto& inputs = result.inputs.emplace_back(set.inputs.begin(), set.inputs.end());
-    for (TensorBinding& input : inputs) {
-      if (input.on_device || input.bytes == 0) continue;
-      const void* host = input.data;
-      FUSEC_RT_ASSIGN(input, on_device(input, "an input to measure with"));
-      FUSEC_RT_TRY(FUSEC_CUDA(context_, "the inputs", cuMemcpyHtoDAsync,
-                              reinterpret_cast<CUdeviceptr>(input.data), host, input.bytes,
-                              own_.stream.get()));
-    }
-    RunBindings& bindings = result.sets.emplace_back(set);
-    bindings.inputs = inputs;  // whose elements stay where they are
-    bindings.outputs = result.outputs;
-  }
+  FUSEC_RT_ASSIGN(DeviceSets result, DeviceSets::Copy(context_, sets, own_.stream.get()));
   running_symbols_.assign(sets[0].symbols.begin(), sets[0].symbols.end());
   return result;
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/src/cuda/cuda_context.h"
 #include "runtime/src/cuda/growing_memory.h"
+#include "runtime/src/cuda/measured_runs.h"
 #include "runtime/src/part_links.h"
 
 namespace fusec::runtime {
@@ -100,67 +101,23 @@ class CudaLinks : public PartLinks {
                                         void* stream, const StartRun& start) override {
     const ScopedContext scope(home());
     const auto own = static_cast<CUstream>(stream);
-    FUSEC_RT_ASSIGN(const DeviceSets copies, CopyToHome(sets, own));
-    FUSEC_RT_ASSIGN(const CudaEvent begin, CreateEvent(home(), true));
-    FUSEC_RT_ASSIGN(const CudaEvent end, CreateEvent(home(), true));
-    std::vector<double> times_us;
+    DeviceSets copies;
+    if (on_device()) {
+      FUSEC_RT_ASSIGN(copies, DeviceSets::Copy(home(), sets, own));
+      sets = copies.sets;
+    }
     size_t next = 0;
-    const auto run = [&](size_t count) -> Status {
-      for (size_t i = 0; i < count; ++i, next = (next + 1) % copies.sets.size())
-        FUSEC_RT_TRY(start(copies.sets[next], stream));
+    const auto launch = [&](int count) -> Status {
+      for (int i = 0; i < count; ++i, next = (next + 1) % sets.size())
+        FUSEC_RT_TRY(start(sets[next], stream));
       return {};
     };
-    FUSEC_RT_TRY(run(2 * sets.size()));
+    FUSEC_RT_TRY(launch(2 * static_cast<int>(sets.size())));
     FUSEC_RT_TRY(FUSEC_CUDA(home(), kPurpose, cuStreamSynchronize, own));
-    for (int sample = 0; sample < samples; ++sample) {
-      FUSEC_RT_TRY(FUSEC_CUDA(home(), kPurpose, cuEventRecord, begin.get(), own));
-      FUSEC_RT_TRY(run(static_cast<size_t>(replays)));
-      FUSEC_RT_TRY(FUSEC_CUDA(home(), kPurpose, cuEventRecord, end.get(), own));
-      FUSEC_RT_TRY(FUSEC_CUDA(home(), kPurpose, cuEventSynchronize, end.get()));
-      float elapsed_ms = 0;
-      FUSEC_RT_TRY(
-          FUSEC_CUDA(home(), kPurpose, cuEventElapsedTime, &elapsed_ms, begin.get(), end.get()));
-      times_us.push_back(1000.0 * elapsed_ms / replays);
-    }
-    return times_us;
+    return TimeLaunches(home(), own, samples, replays, launch);
   }
 
  private:
-  // Bindings whose tensors lie in the home's memory, if all parts can read them there.
-  struct DeviceSets {
-    std::vector<RunBindings> sets;
-    std::vector<std::vector<TensorBinding>> tensors;  // to which `sets` point
-    std::vector<DeviceMemory> copies;
-  };
-  StatusOr<DeviceSets> CopyToHome(std::span<const RunBindings> sets, CUstream stream) {
-    DeviceSets result;
-    const auto copied = [&](std::span<const TensorBinding> tensors,
-                            bool is_input) -> StatusOr<std::span<const TensorBinding>> {
-      auto& copies = result.tensors.emplace_back(tensors.begin(), tensors.end());
-      for (TensorBinding& tensor : copies) {
-        if (tensor.on_device || tensor.bytes == 0 || !on_device()) continue;
-        FUSEC_RT_ASSIGN(DeviceMemory memory,
-                        AllocateDevice(home(), tensor.bytes, "a tensor to measure with"));
-        if (is_input) {
-          FUSEC_RT_TRY(FUSEC_CUDA(home(), "the inputs", cuMemcpyHtoDAsync, memory.get(),
-                                  tensor.data, tensor.bytes, stream));
-        }
-        tensor = {reinterpret_cast<void*>(memory.get()), tensor.bytes, true};
-        result.copies.push_back(std::move(memory));
-      }
-      return std::span<const TensorBinding>(copies);
-    };
-    result.tensors.reserve(2 * sets.size());
-    for (const RunBindings& set : sets) {
-      RunBindings bindings = set;
-      FUSEC_RT_ASSIGN(bindings.inputs, copied(set.inputs, true));
-      FUSEC_RT_ASSIGN(bindings.outputs, copied(set.outputs, false));
-      result.sets.push_back(bindings);
-    }
-    FUSEC_RT_TRY(FUSEC_CUDA(home(), "the inputs", cuStreamSynchronize, stream));
-    return result;
-  }
-
   struct Part {
     int ordinal = 0;
     CUstream stream = nullptr;

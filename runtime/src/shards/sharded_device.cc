@@ -95,8 +95,6 @@ class ShardedDevice : public Device {
   // Runs that are enqueued see all parts before, or all after it. A part that cannot take its
   // weights leaves the others as they were.
   Status UpdateWeights(std::unique_ptr<Artifact> weights, std::span<const ConstantPart>) override {
-    for (const ProgramPart& part : program_.parts)
-      FUSEC_RT_TRY(Artifact::OpenManifest(FolderOf(*weights, *part.step)));
     const Gate::Closed alone(program_.runs);
     for (size_t i = 0; i < program_.parts.size(); ++i) {
       const Status status = UpdatePart(i, weights->path());

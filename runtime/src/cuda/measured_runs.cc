@@ -1,0 +1,37 @@
+#include "runtime/src/cuda/measured_runs.h"
+
+namespace fusec::runtime {
+
+StatusOr<DeviceSets> DeviceSets::Copy(const CudaContext& context, std::span<const RunBindings> sets,
+                                      CUstream stream) {
+  DeviceSets result;
+  const auto on_device = [&](const TensorBinding& host,
+                             const char* purpose) -> StatusOr<TensorBinding> {
+    FUSEC_RT_ASSIGN(DeviceMemory memory, AllocateDevice(context, host.bytes, purpose));
+    TensorBinding binding{reinterpret_cast<void*>(memory.get()), host.bytes, true};
+    result.copies.push_back(std::move(memory));
+    return binding;
+  };
+  result.outputs.assign(sets[0].outputs.begin(), sets[0].outputs.end());
+  for (TensorBinding& output : result.outputs) {
+    if (output.on_device) continue;
+    FUSEC_RT_ASSIGN(output, on_device(output, "an output to measure with"));
+  }
+  for (const RunBindings& set : sets) {
+    auto& inputs = result.inputs.emplace_back(set.inputs.begin(), set.inputs.end());
+    for (TensorBinding& input : inputs) {
+      if (input.on_device || input.bytes == 0) continue;
+      const void* host = input.data;
+      FUSEC_RT_ASSIGN(input, on_device(input, "an input to measure with"));
+      FUSEC_RT_TRY(FUSEC_CUDA(context, "the inputs", cuMemcpyHtoDAsync,
+                              reinterpret_cast<CUdeviceptr>(input.data), host, input.bytes,
+                              stream));
+    }
+    RunBindings& bindings = result.sets.emplace_back(set);
+    bindings.inputs = inputs;  // whose elements stay where they are
+    bindings.outputs = result.outputs;
+  }
+  return result;
+}
+
+}  // namespace fusec::runtime
