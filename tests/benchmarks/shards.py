@@ -37,7 +37,7 @@ sys.path.append(str(Path(__file__).resolve().parent / "peers"))
 import fusec  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from fusec.serve._shards import ShardedArtifact  # noqa: E402
+from fusec.serve._shards import ShardedManifest  # noqa: E402
 from machine import processor  # noqa: E402
 
 COLUMNS, IDS, HIDDEN = 32, 10, 256
@@ -130,7 +130,7 @@ def measure(folder, runs):
         for shards in MEASURED[tables]:
             with contextlib.redirect_stderr(io.StringIO()):
                 fusec.shard(folder / "bags.onnx", shards, folder / "sharded", **CPU)
-            artifact = ShardedArtifact(folder / "sharded")
+            artifact = ShardedManifest(folder / "sharded")
             of_all = {"tables": tables, "shards": shards}
             for i in np.linspace(0, shards - 1, MOST_TIMED).astype(int):
                 part, plan = Timed(artifact.folder(i), rows), artifact.plan["shards"][i]

@@ -19,7 +19,7 @@ from fusec.serve import BatchOptions, RequestError, Unavailable, _shards
 from fusec.serve.__main__ import parser, shard_options
 from fusec.serve._changes import Change
 from fusec.serve._shard_server import ShardedModelServer, ShardServer
-from fusec.serve._shards import PartHolder, LocalShards, ShardedArtifact, ShardedModel, is_sharded
+from fusec.serve._shards import PartHolder, LocalShards, ShardedManifest, ShardedModel, is_sharded
 from support import FOLDER, ROOT, artifact, run_python
 
 
@@ -126,7 +126,7 @@ class Parts(unittest.TestCase):
 
         results = ShardedModel(folder, "cpu", Late()).context()(*request(4).values())
         np.testing.assert_allclose(results[1], whole(embeddings())(**request(4))[1], rtol=1e-6, atol=1e-6)
-        reads = {number: set(part.inputs) for number, part in enumerate(ShardedArtifact(folder).shards)}
+        reads = {number: set(part.inputs) for number, part in enumerate(ShardedManifest(folder).shards)}
         self.assertEqual({number: names for number, [(names, *_)] in asked.items()}, reads)
         self.assertNotIn("x", set().union(*reads.values()))
 
@@ -242,7 +242,7 @@ class LocalServed:
     """ShardServers in this process and its event loop."""
 
     def __init__(self, path):
-        self.servers = [ShardServer("m", str(path), number, "cpu") for number in range(len(ShardedArtifact(path).shards))]
+        self.servers = [ShardServer("m", str(path), number, "cpu") for number in range(len(ShardedManifest(path).shards))]
         self.retries, self._loop = {}, asyncio.get_running_loop()
 
     def look_up(self, number, inputs, weights):

@@ -133,8 +133,10 @@ def compile(
         folder = pathlib.Path(path).stem.split(".")[0] + "_fused" if output is None else os.fspath(output)
         flags = {
             **_build_flags(
-                temporary, target, dims, freeze, matmul_precision, index_policy, table_storage, table_placement, table_cache, adapters,
-                per_request, request_map, updatable, disable_fusion, keep_lora, round_every_op, batch_invariant, cpu_level,
+                temporary, target, dims, cpu_level, freeze=freeze, matmul_precision=matmul_precision, index_policy=index_policy,
+                table_storage=table_storage, table_placement=table_placement, table_cache=table_cache, adapters=adapters,
+                per_request=per_request, request_map=request_map, updatable=updatable, disable_fusion=disable_fusion, keep_lora=keep_lora,
+                round_every_op=round_every_op, batch_invariant=batch_invariant,
             ),
             "dump_ir": dump_ir,
             "dump_kernels": dump_kernels,
@@ -145,16 +147,23 @@ def compile(
     return Artifact(folder)
 
 
-def _build_flags(
-    folder: str, target: Any = None, dims: Any = None, freeze: Any = None, matmul_precision: str | None = None,
-    index_policy: str | None = None, table_storage: Any = None, table_placement: Any = None, table_cache: Any = None, adapters: Any = None,
-    per_request: Any = None, request_map: bool = False, updatable: Any = None, disable_fusion: Any = None, keep_lora: bool = False,
-    round_every_op: bool = False, batch_invariant: bool = False, cpu_level: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
+def _build_flags(folder: str, target: Any = None, dims: Any = None, cpu_level: str | None = None, **model: Any) -> dict[str, Any]:
     """What a model is compiled for and how, as `compile` has it, for the program. folder: for files of arrays."""
     return {
         "target": _program.listed(target),
         "dim": _program.named(dims, _program.size_range),
+        **_model_flags(folder, **model),
+        "cpu_level": cpu_level,
+    }
+
+
+def _model_flags(
+    folder: str, freeze: Any = None, matmul_precision: str | None = None, index_policy: str | None = None, table_storage: Any = None,
+    table_placement: Any = None, table_cache: Any = None, adapters: Any = None, per_request: Any = None, request_map: bool = False,
+    updatable: Any = None, disable_fusion: Any = None, keep_lora: bool = False, round_every_op: bool = False, batch_invariant: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """What decides how a model becomes an artifact, which compile, shard and verify have in common."""
+    return {
         "freeze": _frozen(freeze, folder),
         "matmul_precision": matmul_precision,
         "index_policy": index_policy,
@@ -169,7 +178,6 @@ def _build_flags(
         "keep_lora": keep_lora,
         "round_every_op": round_every_op,
         "batch_invariant": batch_invariant,
-        "cpu_level": cpu_level,
     }
 
 
@@ -287,26 +295,16 @@ def verify(
             "seed": seed,
             "ids": ids,
             "special_values": special_values,
-            "freeze": _frozen(freeze, temporary),
-            "matmul_precision": matmul_precision,
-            "index_policy": index_policy,
-            "table_storage": _program.named(table_storage, str),
-            "table_placement": _program.named(table_placement, str),
-            "table_cache": None if table_cache is None else str(table_cache),
-            "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
-            "per_request": _program.listed(per_request),
-            "request_map": request_map,
-            "updatable": [updatable] if isinstance(updatable, str) else updatable,
-            "disable_fusion": _program.listed(disable_fusion),
-            "keep_lora": keep_lora,
-            "round_every_op": round_every_op,
-            "batch_invariant": batch_invariant,
+            **_model_flags(
+                temporary, freeze, matmul_precision, index_policy, table_storage, table_placement, table_cache, adapters, per_request,
+                request_map, updatable, disable_fusion, keep_lora, round_every_op, batch_invariant,
+            ),
             "device": device,
             "per_fusion": per_fusion,
             "drift_bound": drift_bound,
             "labels": None if labels is None else _file_of(labels, temporary),
             "json": True,
-        }
+        }  # fmt: skip
         try:
             return Verification(json.loads(_program.run(["verify", os.fspath(subject), *_program.flags(flags)])))
         except _errors.ComparisonFailed as failure:

@@ -18,7 +18,7 @@ from fusec.serve._actors import LOST, MOST_ONGOING, QUIET, RETRY_AFTER_S, Follow
 from fusec.serve._changes import Change
 from fusec.serve._errors import RequestError, Unavailable
 from fusec.serve._shard_server import ShardServer
-from fusec.serve._shards import PATIENCE_S, Rows, ShardedArtifact, is_sharded
+from fusec.serve._shards import PATIENCE_S, Rows, ShardedManifest, is_sharded
 
 logger = logging.getLogger("fusec.serve")
 
@@ -72,7 +72,7 @@ class RayShards:
 
     def __init__(self, name: str, path: str, handles: list[Any], ledger: Any):
         self._name, self._handles, self._ledger = name, handles, ledger
-        self._folders = [part.folder for part in ShardedArtifact(path).shards]
+        self._folders = [part.folder for part in ShardedManifest(path).shards]
         self._loop = asyncio.get_running_loop()
         self.retries: collections.Counter[str] = collections.Counter({folder: 0 for folder in self._folders})
 
@@ -125,7 +125,7 @@ def bind_shards(
         return []
     asked = [
         {"num_cpus": 1.0, "memory": int(shard["table_bytes"]), **options.get("ray_actor_options", {})}
-        for shard in ShardedArtifact(path).plan["shards"]
+        for shard in ShardedManifest(path).plan["shards"]
     ]
     replicas = 2 if _has_free(2 * asked + _asked_by(dense_options)) else 1
     return [

@@ -14,7 +14,7 @@ from fusec.serve._batcher import BatchOptions
 from fusec.serve._changes import Change
 from fusec.serve._replica import Replica, resident_bytes
 from fusec.serve._server import ModelServer
-from fusec.serve._shards import PartHolder, Rows, ShardedArtifact, ShardedModel, Shards, look_up
+from fusec.serve._shards import PartHolder, Rows, ShardedManifest, ShardedModel, Shards, look_up
 
 
 class ShardServer(Replica):
@@ -25,7 +25,7 @@ class ShardServer(Replica):
 
     def __init__(self, name: str, path: str, number: int, device: Any = None, lanes: int = 4):
         super().__init__(name)
-        self.part = ShardedArtifact(path).parts[number].folder
+        self.part = ShardedManifest(path).parts[number].folder
         self._path, self._shard = path, PartHolder(path, number, device)
         self._threads = concurrent.futures.ThreadPoolExecutor(lanes, "fusec-look-up")
         self._seconds = _metrics.Histogram(_metrics.SECONDS)
@@ -87,7 +87,7 @@ class ShardedModelServer(ModelServer):
 
     def __init__(self, name: str, path: str, shards: ServedShards, device: Any = None, options: BatchOptions = BatchOptions()):
         super().__init__(name, path, device, options)
-        self._shards, self._original = shards, PartHolder(path, len(ShardedArtifact(path).shards), device)
+        self._shards, self._original = shards, PartHolder(path, len(ShardedManifest(path).shards), device)
 
     def _open(self, path: str) -> Any:
         return ShardedModel(path, self._device, self._shards)

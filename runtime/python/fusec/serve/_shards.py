@@ -60,7 +60,7 @@ class TablePart:
     rows: int
 
 
-class ShardedArtifact:
+class ShardedManifest:
     """What the manifest of a sharded artifact says."""
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -152,7 +152,7 @@ class PartHolder:
 
     def __init__(self, path: str | os.PathLike[str], number: int, device: Any = None):
         self.number, self._device = number, device
-        artifact = ShardedArtifact(path)
+        artifact = ShardedManifest(path)
         self._program = artifact.program(number)
         self._rows = {table: [place for place in places if place.part == number] for table, places in artifact.places.items()}
         self.current: WeightSet | None = None
@@ -188,7 +188,7 @@ class PartHolder:
             self.current.model.update_rows(table, ids[here] - place.first_row, rows[here])
 
     def _open(self, path: str | os.PathLike[str]) -> WeightSet:
-        artifact = ShardedArtifact(path)
+        artifact = ShardedManifest(path)
         if self.number >= len(artifact.parts) or artifact.program(self.number) != self._program:
             raise fusec.BadArtifact(f"{artifact.path}: its part {self.number} is not the served program with other weights")
         return WeightSet(artifact.weights, artifact.folder(self.number), self._device)
@@ -230,7 +230,7 @@ class LocalShards:
     """Shards in this process."""
 
     def __init__(self, path: str | os.PathLike[str], device: Any = None):
-        self.parts = [PartHolder(path, number, device) for number in range(len(ShardedArtifact(path).shards))]
+        self.parts = [PartHolder(path, number, device) for number in range(len(ShardedManifest(path).shards))]
         for part in self.parts:
             part.use(path)
         self._threads = concurrent.futures.ThreadPoolExecutor(len(self.parts), "fusec-shard")
@@ -247,7 +247,7 @@ class ShardedModel:
     """
 
     def __init__(self, path: str | os.PathLike[str], device: Any, shards: Shards):
-        self.artifact, self.shards = ShardedArtifact(path), shards
+        self.artifact, self.shards = ShardedManifest(path), shards
         self.path, self.inputs, self.outputs = self.artifact.path, self.artifact.inputs, self.artifact.outputs
         self._dense = PartHolder(path, len(self.artifact.shards), device)
         self._dense.use(path)
