@@ -25,6 +25,27 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
   return 0;
 }
 
+// The first out-of-range index that a thread meets in a loop. It is reported behind the loop: an
+// atomic operation between the loads of two iterations would keep these from being under way
+// together.
+struct BadIndex {
+  long long value = 0, position = -1;  // -1: there was none
+};
+
+// As CheckedIndex, where `bad` keeps the first index that is out of range.
+__device__ __forceinline__ long long NotedIndex(long long value, long long extent, BadIndex& bad,
+                                                long long position) {
+  const long long index = value < 0 ? value + extent : value;
+  const bool is_good = index >= 0 && index < extent;
+  if (!is_good && bad.position < 0) bad = {value, position};
+  return is_good ? index : 0;
+}
+
+__device__ __forceinline__ void ReportNoted(const BadIndex& bad, long long extent,
+                                            IndexError* error, int site) {
+  if (bad.position >= 0) ReportIndex(bad.value, extent, error, site, bad.position);
+}
+
 // `value` as one of `extent` slots, or -1 for none. If it is neither, the first thread of the call to
 // get here reports it, and none is taken instead.
 __device__ __forceinline__ long long CheckedSlot(long long value, long long extent,

@@ -14,6 +14,7 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
+#define __grid_constant__
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 // Of kernels that read memory under conditions: g++ 12 makes masked loads of them, and where a row

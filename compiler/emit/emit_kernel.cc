@@ -188,7 +188,7 @@ std::string ParameterType(const KernelParameter& parameter, const KernelPlan& pl
     case KernelParameter::Kind::kErrors:
       return "IndexError*";
     case KernelParameter::Kind::kTables:
-      return "const " + TablesType(parameter).ToString();
+      return "const __grid_constant__ " + TablesType(parameter).ToString();
     case KernelParameter::Kind::kBuffer:
       break;
   }

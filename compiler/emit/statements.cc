@@ -60,10 +60,10 @@ void WriteIf(TextWriter& out, const Statement& statement, CodeTokens line) {
   out.Line("}");
 }
 
-// `x += y;` for x = x + y, and so on for one product: nothing is added or multiplied in another
-// order.
+// `x += y;` for x = x + y, and so on: nothing is computed in another order.
 void WriteAssignment(TextWriter& out, const CExpr& place, const CExpr& value) {
-  const bool is_update = (value.IsBinary("+") || value.IsBinary("*")) && value.operand(0).Is(place);
+  const bool updates = value.IsBinary("+") || value.IsBinary("-") || value.IsBinary("*");
+  const bool is_update = updates && value.operand(0).Is(place);
   CodeTokens line;
   if (is_update)
     AddAssignment(line, "", place, value.operand(1), value.word() + "=");

@@ -77,6 +77,7 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   } else {
     builder.Declare(CTypeName(loop.dtype), array, fold.start);
   }
+  builder.BeginNotes();
   Exprs k;
   std::vector<Statement> headers;
   for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
@@ -96,6 +97,7 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
     step();
   for (auto header = headers.rbegin(); header != headers.rend(); ++header)
     builder.CloseFor(*header);
+  builder.EndNotes();
   if (by_lanes) builder.ResumeLanes();
   return total;
 }

@@ -58,9 +58,9 @@ std::set<std::string> DropUnread(std::vector<Statement>& statements) {
   std::set<std::string> names;
   for (size_t i = statements.size(); i-- > 0;) {
     Statement& statement = statements[i];
-    const bool is_unread = statement.kind == Statement::Kind::kLet &&
-                           !names.count(statement.place.word()) &&
-                           !statement.value.Mentions("CheckedIndex");
+    const bool is_unread =
+        statement.kind == Statement::Kind::kLet && !names.count(statement.place.word()) &&
+        !statement.value.Mentions("CheckedIndex") && !statement.value.Mentions("NotedIndex");
     if (is_unread) {
       statements.erase(statements.begin() + static_cast<int64_t>(i));
       continue;
@@ -245,6 +245,34 @@ void KernelBuilder::Use(const std::string& device_file) {
   auto& files = plan_.device_files;
   if (std::find(files.begin(), files.end(), device_file) == files.end())
     files.push_back(device_file);
+}
+
+void KernelBuilder::BeginNotes() {
+  if (target_ == TargetKind::kCpu) return;  // where a branch that is never taken costs nothing
+  if (notes_.loops++ == 0) notes_.scope = scopes_.size() - 1;
+}
+
+void KernelBuilder::EndNotes() {
+  if (target_ == TargetKind::kCpu || --notes_.loops > 0) return;
+  for (Statement& report : notes_.reports) Append(std::move(report));
+  notes_.reports.clear();
+}
+
+std::optional<CExpr> KernelBuilder::NotedIn(ArrayRef<CExpr> checked, const CExpr& extent,
+                                            const CExpr& site) {
+  if (notes_.loops == 0) return std::nullopt;
+  const auto scope_of = [&](const CExpr& expr) { return ScopeFor(DepthOf(expr)); };
+  const bool is_inside = std::any_of(checked.begin(), checked.end(), [&](const CExpr& expr) {
+    return scope_of(expr) > notes_.scope;
+  });
+  const auto loop = static_cast<int>(notes_.scope);
+  if (!is_inside || DepthOf(extent) > loop || DepthOf(site) > loop) return std::nullopt;
+  const std::string name = FirstFree("bad_index");
+  scopes_[notes_.scope].names.insert(name);
+  depth_of_[name] = loop;
+  scopes_[notes_.scope].statements.push_back(Statement::Declare("BadIndex", name));
+  notes_.reports.push_back(Statement::Call(Call("ReportNoted", {name, extent, "errors", site})));
+  return name;
 }
 
 void KernelBuilder::AddDims(const Expr& expr) {

@@ -78,6 +78,12 @@ class KernelBuilder {
     return CExpr(SiteName(first, " in the first part")) + part_variable_;
   }
   void Use(const std::string& device_file);
+  // A loop over what a thread folds is about to be written, and was. Between them a check of an
+  // index in it, of these arguments, need not report at once: NotedIn names the local that keeps
+  // the first bad one, if there is such a loop, and EndNotes reports it.
+  void BeginNotes();
+  void EndNotes();
+  std::optional<CExpr> NotedIn(ArrayRef<CExpr> checked, const CExpr& extent, const CExpr& site);
   // An index expression in C, with numbers called as `names` say; its symbols become parameters.
   CExpr Write(const Expr& expr, const SizeNames& names);
 
@@ -196,6 +202,13 @@ class KernelBuilder {
   std::vector<Scope> suspended_;
   std::vector<Statement> after_lanes_;
   std::map<int, std::string> site_names_;
+  // Of a loop, and those inside it, whose bad indices are noted.
+  struct Notes {
+    size_t scope = 0;  // that the loop stands in
+    int loops = 0;
+    std::vector<Statement> reports;
+  };
+  Notes notes_;
 };
 
 // A readable name for a value: "_top_top_1_Relu_output_0" (how TorchScript calls it) becomes

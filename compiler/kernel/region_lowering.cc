@@ -354,13 +354,18 @@ Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operan
   const SizeName size = ExtentOf(NameOf(builder, indexed), shape, static_cast<size_t>(axis));
   const bool is_list = builder.ValueOfPart(origin.tensor, 0) != origin.tensor;
   const std::string label = FriendlyName(is_list ? origin.tensor->name : sites.front().tensor);
+  const CExpr limit = builder.Write(extent, Only(size));
+  const CExpr place = builder.Write(origin.position, PlaceIn(label, origin.tensor->type.shape));
+  const auto noted = values == IndexValues::kIndex
+                         ? builder.NotedIn({data.value, place}, limit, site)
+                         : std::nullopt;
+  const CExpr checked =
+      noted ? Call("NotedIndex", {data.value, limit, *noted, place})
+            : Call("Checked" + PascalCase(word), {data.value, limit, "errors", site, place});
   const std::string name =
       builder.Let(builder.plan().index_type,
                   FriendlyName(parent_.Outside(node_->operands[operand])->name) + "_" + word,
-                  Call("Checked" + PascalCase(word),
-                       {data.value, builder.Write(extent, Only(size)), "errors", site,
-                        builder.Write(origin.position, PlaceIn(label, origin.tensor->type.shape))}),
-                  commented_ ? "" : OpComment(*node_));
+                  checked, commented_ ? "" : OpComment(*node_));
   commented_ = true;
   builder.ranges().Set(name, 0, extent - 1);
   builder.Remember(key, {name, Dtype::kI64});

@@ -11,7 +11,8 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kFewElements = 1 << 15;  // less than half a wave of threads on a large GPU
+constexpr int64_t kFewElements = 1 << 15;   // less than half a wave of threads on a large GPU
+constexpr int64_t kMostRowsOfBlock = 4096;  // on the CPU
 constexpr int64_t kMostLanes = 256;  // totals that a CPU thread keeps for the columns of a row
 
 // A box of elements of one value and where in which output they go. A concatenation, which may be
@@ -253,28 +254,22 @@ class LoopPlanner {
   // Rows are the leading dims that all segments share; each group of segments loops over its own
   // inner dims.
   void PlanRows() {
+    if (builder_.target() == TargetKind::kCpu)
+      PlanCpuRows();
+    else if (IsSingle())
+      PlanGpuGrid();
+    else
+      PlanGpuSegments();
+  }
+
+  void PlanCpuRows() {
     const Expr rows = Product(Lead());
     Expr inner_total = 0;
     for (const Group& group : groups_)
       inner_total = inner_total + Product(Inner(group.shape())) * group.parts();
     const int64_t inner_high = std::max<int64_t>(1, builder_.ranges().IntervalOf(inner_total).high);
-    if (builder_.target() == TargetKind::kCpu) {
-      PlanCpuRows(rows, std::clamp<int64_t>(CpuBlockElements(builder_) / inner_high, 1, 4096));
-    } else if (IsSingle()) {
-      PlanGpuGrid();
-    } else {
-      PlanGpuSegments(rows, RowsOfBlock(inner_high));
-    }
-  }
-
-  // Four elements for every thread, or one vector.
-  int64_t RowsOfBlock(int64_t row_elements) const {
-    int64_t most_lanes = 4;
-    for (const Group& group : groups_) most_lanes = std::max(most_lanes, LanesOfRows(group));
-    return std::clamp<int64_t>(most_lanes * GpuBlockSize(builder_) / row_elements, 1, 64);
-  }
-
-  void PlanCpuRows(const Expr& rows, int64_t chunk) {
+    const int64_t chunk =
+        std::clamp<int64_t>(CpuBlockElements(builder_) / inner_high, 1, kMostRowsOfBlock);
     ChunkOfBlock(rows, "first_row", "last_row", chunk);
     builder_.plan().launch_in_words = "blocks of " + std::to_string(chunk) + " rows";
     builder_.Open();
@@ -368,16 +363,8 @@ class LoopPlanner {
     }
     builder_.DefineVariable("i", 0, Product(shape) - 1);
     OneThreadPerElement(Product(shape), Elements());
-    const SizeNames columns = Only(part_names_.Extent(groups_[0].segments[0].value, lead_));
-    Exprs index = RowOfThread(shape.back(), columns);
-    if (shape.back().IsConstant(1)) {
-      index.push_back(0);
-    } else {
-      LocalCoordinate("column", Mod(Expr::Symbol("i"), shape.back(), builder_.ranges()),
-                      shape.back(), columns);
-      index.push_back(Expr::Symbol("column"));
-    }
-    StoreGroup(groups_[0], index);
+    const Value* value = groups_[0].segments[0].value;
+    StoreElementOfRow(groups_[0], 1, Only(part_names_.Extent(value, lead_)));
   }
 
   // As PlanGpuGrid, with one thread per vector of a row.
@@ -387,53 +374,72 @@ class LoopPlanner {
     const SizeName of_row = {*vectors.AsConstant(), "vectors_per_row",
                              LanesName(lanes).ToString() + " elements each"};
     OneThreadPerVector(Product(shape), lanes, {of_row});
-    Exprs index = RowOfThread(vectors, Only(of_row));
-    AddVectorOf({shape.back()}, Expr::Symbol("i"), lanes, Only(of_row), index);
-    StoreGroup(groups_[0], index);
-    builder_.CloseLanes();
+    StoreElementOfRow(groups_[0], lanes, Only(of_row));
   }
 
-  void PlanGpuSegments(const Expr& rows, int64_t chunk) {
-    ChunkOfBlock(rows, "first_row", "last_row", chunk);
-    builder_.plan().block_size = GpuBlockSize(builder_);
-    builder_.plan().launch_in_words =
-        "a block owns " + std::to_string(chunk) + " rows; its threads share out each part";
+  // Each group has blocks of its own, and each part of a run its own of these: what they read is
+  // one table, which those that run at a time can keep in L2.
+  void PlanGpuSegments() {
+    KernelPlan& plan = builder_.plan();
+    plan.block_size = GpuBlockSize(builder_);
+    plan.blocks = 0;
+    plan.launch_in_words = "blocks of one part each, one thread per vector of it or element";
+    if (groups_.size() == 1)
+      builder_.AppendLet("block", BlockNumber(builder_));
+    else
+      builder_.Declare(builder_.index_type(), "block", BlockNumber(builder_));
     for (const Group& group : groups_) {
-      const Shape inner = Inner(group.shape());
+      const bool is_last = &group == &groups_.back();
       const int64_t lanes = LanesOfRows(group);
-      const Expr inner_total = FloorDiv(Product(inner), lanes, builder_.ranges());
-      const Expr per_row = inner_total * group.parts();
-      const SizeNames names =
-          part_names_.Row(group.segments[0].value, lead_, lanes,
-                          lanes > 1 ? LanesName(lanes) : CExpr(), group.parts());
-      builder_.Open();
-      builder_.DefineVariable("i", 0, rows * per_row - 1);
-      const Expr i = Expr::Symbol("i");
-      const Expr row_flat = Expr::Symbol("first_row") + FloorDiv(i, per_row, builder_.ranges());
-      LocalCoordinate("row", row_flat, rows, names);
+      const SizeNames names = part_names_.Row(group.segments[0].value, lead_, lanes,
+                                              lanes > 1 ? LanesName(lanes) : CExpr(), 1);
+      const Expr total =
+          Product(Lead()) * FloorDiv(Product(Inner(group.shape())), lanes, builder_.ranges());
+      const CExpr count = builder_.Write(total, names);
+      const Expr part_blocks = CeilDiv(total, plan.block_size, builder_.ranges());
+      plan.blocks = plan.blocks + part_blocks * group.parts();
+      const std::string name =
+          builder_.Unique(part_names_.NameOf(group.segments[0].value) + "_blocks");
+      const CExpr size = BlockSizeName(builder_);
+      builder_.AppendLet(name, (count + size - 1) / size);
+      CExpr blocks = name;
+      if (group.run) blocks = blocks * builder_.Write(group.parts(), Only(PartNames::Parts()));
+      if (!is_last) builder_.Open(/*is_branch=*/true);
+      CExpr first = "block";
       if (group.run) {
-        LocalCoordinate(
-            kPartVariable,
-            Mod(FloorDiv(i, inner_total, builder_.ranges()), group.parts(), builder_.ranges()),
-            group.parts(), names);
+        builder_.AppendLet(kPartVariable, "block" / CExpr(name));
+        builder_.DefineVariable(kPartVariable, 0, group.parts() - 1);
         tables_.DefinePart(builder_, *group.run);
+        first = "block" % CExpr(name);
       }
-      Exprs index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
-      if (lanes > 1) {
-        AddVectorOf(inner, i, lanes, names, index);
-      } else if (inner_total.IsConstant(1)) {
-        index.resize(index.size() + inner.size(), 0);
-      } else {
-        LocalCoordinate("column", Mod(i, inner_total, builder_.ranges()), inner_total, names);
-        for (const Expr& e : Coordinates(builder_, Expr::Symbol("column"), inner, "column", names))
-          index.push_back(e);
-      }
-      StoreGroup(group, index);
-      if (lanes > 1) builder_.CloseLanes();
-      CExpr count = "last_row - first_row";
-      if (!per_row.IsConstant(1)) count = count * builder_.Write(per_row, names);
-      builder_.CloseFor(LoopHeader(builder_, "i", "threadIdx.x", count, BlockSizeName(builder_)));
+      builder_.AppendLet("i", first * size + "threadIdx.x");
+      builder_.AppendIf("i" >= count, "return");
+      builder_.DefineVariable("i", 0, total - 1);
+      StoreElementOfRow(group, lanes, names);
+      if (is_last) break;
+      builder_.AppendCall("return");
+      builder_.CloseIf("block" < blocks);
+      builder_.Assign("block", "block" - blocks);
     }
+  }
+
+  // Element `i` of a group, or vector of `lanes`, of the rows that `names` name.
+  void StoreElementOfRow(const Group& group, int64_t lanes, const SizeNames& names) {
+    const Shape inner = Inner(group.shape());
+    const Expr i = Expr::Symbol("i");
+    const Expr per_row = FloorDiv(Product(inner), lanes, builder_.ranges());
+    Exprs index = RowOfThread(per_row, names);
+    if (lanes > 1) {
+      AddVectorOf(inner, i, lanes, names, index);
+    } else if (per_row.IsConstant(1)) {
+      index.resize(index.size() + inner.size(), 0);
+    } else {
+      LocalCoordinate("column", Mod(i, per_row, builder_.ranges()), per_row, names);
+      for (const Expr& e : Coordinates(builder_, Expr::Symbol("column"), inner, "column", names))
+        index.push_back(e);
+    }
+    StoreGroup(group, index);
+    if (lanes > 1) builder_.CloseLanes();
   }
 
   // The leading coordinates of the element that thread `i` makes, one of `per_row`.

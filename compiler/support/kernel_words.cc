@@ -72,6 +72,7 @@ constexpr std::string_view kVariables[] = {
     "last",
     "first_row",
     "last_row",
+    "block",
     "part",
     "tables",
     "rows",

@@ -14,7 +14,8 @@
 //           min(batch*8, 16) + min(batch*8, 24) + min(batch*8, 32) bytes, writes batch * 72 bytes,
 //           keeps batch * 72 bytes out of memory
 extern "C" __global__ void __launch_bounds__(1)
-k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> tables_2,
+k00_embedding_concat(const __grid_constant__ Tables<float, 3> tables,
+                     const __grid_constant__ Tables<float, 3> tables_2,
                      const long long* __restrict__ ids, float* __restrict__ features,
                      long long batch, IndexError* errors) {
   constexpr int kChunk = 910;            // what one block owns of batch

@@ -8,19 +8,18 @@
 // source  : gather, concat
 // inputs  : dense f32[batch, 4], ids i64[batch], users f32[50, 8], items f32[70, 12]
 // outputs : features f32[batch, 24]
-// launch  : a block owns 42 rows; its threads share out each part; (batch + 41) / 42 blocks of 256
-//           threads
+// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 +
+//           (batch + 255) / 256 + (batch * 3 + 255) / 256 blocks of 256 threads
 // traffic : reads batch * 24 + min(batch*32, 1600) + min(batch*48, 3360) bytes,
 //           writes batch * 96 bytes, keeps batch * 80 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__ ids,
                   const float* __restrict__ users, const float* __restrict__ items,
                   float* __restrict__ features, int batch, IndexError* errors) {
-  constexpr int kChunk = 42;            // what one block owns of batch
   constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kBlockSize = 256;       // threads
   constexpr int kDenseColumns = 4;      // last axis of "dense"
   constexpr int kFeaturesColumns = 24;  // last axis of "features"
-  constexpr int kBlockSize = 256;       // threads
   constexpr int kUserVectors = 2;       // kLanes elements each, of one row of "user"
   constexpr int kUsersRows = 50;        // rows of "users"
   constexpr int kUsersColumns = 8;      // last axis of "users"
@@ -31,10 +30,12 @@ k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__
   constexpr int kItemPlace = 12;        // where "item" begins in "features"
   constexpr int kIdsSite = 1;           // who reports a bad index: gather
   constexpr int kIdsSite_2 = 2;         // who reports a bad index: gather
-  const int first_row = blockIdx.x * kChunk;
-  const int last_row = min(first_row + kChunk, batch);
-  for (int i = threadIdx.x; i < last_row - first_row; i += kBlockSize) {
-    const int row = first_row + i;
+  int block = blockIdx.x;
+  const int dense_blocks = (batch + kBlockSize - 1) / kBlockSize;
+  if (block < dense_blocks) {
+    const int i = block * kBlockSize + threadIdx.x;
+    if (i >= batch) return;
+    const int row = i;
     const Vector<float, kLanes> dense_vector = LoadVector<kLanes>(dense + row * kDenseColumns);
     Vector<float, kLanes> features_vector;
     #pragma unroll
@@ -43,9 +44,14 @@ k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__
       features_vector.at[lane] = dense_value;
     }
     StoreVector(features + row * kFeaturesColumns, features_vector);
+    return;
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kUserVectors; i += kBlockSize) {
-    const int row = first_row + i / kUserVectors;
+  block -= dense_blocks;
+  const int user_blocks = (batch * kUserVectors + kBlockSize - 1) / kBlockSize;
+  if (block < user_blocks) {
+    const int i = block * kBlockSize + threadIdx.x;
+    if (i >= batch * kUserVectors) return;
+    const int row = i / kUserVectors;
     const int vector = i % kUserVectors;
     const long long ids_value = ids[row];
     // gather
@@ -60,22 +66,23 @@ k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__
     }
     StoreVector(features + row * kFeaturesColumns + vector * kLanes + kUserPlace,
                 features_vector_2);
+    return;
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kItemVectors; i += kBlockSize) {
-    const int row = first_row + i / kItemVectors;
-    const int vector = i % kItemVectors;
-    const long long ids_value_2 = ids[row];
-    // gather
-    const int ids_index_2 = CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row);
-    const Vector<float, kLanes> items_vector =
-        LoadVector<kLanes>(items + ids_index_2 * kItemsColumns + vector * kLanes);
-    Vector<float, kLanes> features_vector_3;
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float items_value = items_vector.at[lane];
-      features_vector_3.at[lane] = items_value;
-    }
-    StoreVector(features + row * kFeaturesColumns + vector * kLanes + kItemPlace,
-                features_vector_3);
+  block -= user_blocks;
+  const int i = block * kBlockSize + threadIdx.x;
+  if (i >= batch * kItemVectors) return;
+  const int row = i / kItemVectors;
+  const int vector = i % kItemVectors;
+  const long long ids_value_2 = ids[row];
+  // gather
+  const int ids_index_2 = CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row);
+  const Vector<float, kLanes> items_vector =
+      LoadVector<kLanes>(items + ids_index_2 * kItemsColumns + vector * kLanes);
+  Vector<float, kLanes> features_vector_3;
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const float items_value = items_vector.at[lane];
+    features_vector_3.at[lane] = items_value;
   }
+  StoreVector(features + row * kFeaturesColumns + vector * kLanes + kItemPlace, features_vector_3);
 }

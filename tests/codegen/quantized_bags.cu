@@ -11,8 +11,8 @@
 // inputs  : ids i64[batch, 4], users u8[50, 32], user_factors f32[50, 2], items u8[40, 8],
 //           item_factors f32[40, 2], words u8[30, 16], word_scale f32[30, 1]
 // outputs : features f32[batch, 64]
-// launch  : a block owns 64 rows; its threads share out each part; (batch + 63) / 64 blocks of 256
-//           threads
+// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 +
+//           (batch + 255) / 256 * 2 blocks of 256 threads
 // traffic : reads batch * 32 + min(batch*128, 1600) + min(batch*16, 120) + min(batch*32, 320) * 2 +
 //           min(batch*32, 400) + min(batch*64, 480) bytes, writes batch * 256 bytes,
 //           keeps batch * 3440 bytes out of memory
@@ -25,16 +25,15 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
                                   const unsigned char* __restrict__ words,
                                   const float* __restrict__ word_scale,
                                   float* __restrict__ features, int batch, IndexError* errors) {
-  constexpr int kChunk = 64;              // what one block owns of batch
   constexpr int kLanes = 16;              // neighbours that a thread makes
   constexpr int kUserVectors = 2;         // kLanes elements each, of one row of "user"
+  constexpr int kBlockSize = 256;         // threads
   constexpr int kUserEntries = 4;         // entries that "user" reduces to one
   constexpr int kIdsColumns = 4;          // last axis of "ids"
   constexpr int kUsersRows = 50;          // rows of "users"
   constexpr int kUsersColumns = 32;       // last axis of "users"
   constexpr int kUserFactorsColumns = 2;  // last axis of "user_factors"
   constexpr int kFeaturesColumns = 64;    // last axis of "features"
-  constexpr int kBlockSize = 256;         // threads
   constexpr int kItemEntries = 4;         // entries that "item" reduces to one
   constexpr int kItemsRows = 40;          // rows of "items"
   constexpr int kItemsColumns = 8;        // last axis of "items"
@@ -48,21 +47,23 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
   constexpr int kIdsSite = 1;             // who reports a bad index: gather
   constexpr int kIdsSite_2 = 2;           // who reports a bad index: gather
   constexpr int kIdsSite_3 = 3;           // who reports a bad index: gather
-  const int first_row = blockIdx.x * kChunk;
-  const int last_row = min(first_row + kChunk, batch);
-  for (int i = threadIdx.x; i < (last_row - first_row) * kUserVectors; i += kBlockSize) {
-    const int row = first_row + i / kUserVectors;
+  int block = blockIdx.x;
+  const int user_blocks = (batch * kUserVectors + kBlockSize - 1) / kBlockSize;
+  if (block < user_blocks) {
+    const int i = block * kBlockSize + threadIdx.x;
+    if (i >= batch * kUserVectors) return;
+    const int row = i / kUserVectors;
     const int vector = i % kUserVectors;
     float user[kLanes];
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       user[lane] = 0.0f;
     }
+    BadIndex bad_index;
     for (int entry = 0; entry < kUserEntries; ++entry) {
       const long long ids_value = ids[row * kIdsColumns + entry];
       // gather
-      const int ids_index =
-          CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row * kIdsColumns + entry);
+      const int ids_index = NotedIndex(ids_value, kUsersRows, bad_index, row * kIdsColumns + entry);
       const Vector<unsigned char, kLanes> users_vector =
           LoadVector<kLanes>(users + ids_index * kUsersColumns + vector * kLanes);
       const float user_factors_value = user_factors[ids_index * kUserFactorsColumns];
@@ -79,25 +80,32 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
         user[lane] += user_rows;
       }
     }
+    ReportNoted(bad_index, kUsersRows, errors, kIdsSite);
     Vector<float, kLanes> features_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       features_vector.at[lane] = user[lane];
     }
     StoreVector(features + row * kFeaturesColumns + vector * kLanes, features_vector);
+    return;
   }
-  for (int i = threadIdx.x; i < last_row - first_row; i += kBlockSize) {
-    const int row = first_row + i;
+  block -= user_blocks;
+  const int item_blocks = (batch + kBlockSize - 1) / kBlockSize;
+  if (block < item_blocks) {
+    const int i = block * kBlockSize + threadIdx.x;
+    if (i >= batch) return;
+    const int row = i;
     float item_sum[kLanes];
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       item_sum[lane] = 0.0f;
     }
+    BadIndex bad_index;
     for (int entry_2 = 0; entry_2 < kItemEntries; ++entry_2) {
       const long long ids_value_2 = ids[row * kIdsColumns + entry_2];
       // gather
       const int ids_index_2 =
-          CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row * kIdsColumns + entry_2);
+          NotedIndex(ids_value_2, kItemsRows, bad_index, row * kIdsColumns + entry_2);
       const Vector<unsigned char, kLanes / kLanesPerByte> items_vector =
           LoadVector<kLanes / kLanesPerByte>(items + ids_index_2 * kItemsColumns);
       const float item_factors_value = item_factors[ids_index_2 * kItemFactorsColumns];
@@ -117,6 +125,7 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
         item_sum[lane] += item_rows;
       }
     }
+    ReportNoted(bad_index, kItemsRows, errors, kIdsSite_2);
     Vector<float, kLanes> features_vector_2;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -124,37 +133,41 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
       features_vector_2.at[lane] = item;
     }
     StoreVector(features + row * kFeaturesColumns + kItemPlace, features_vector_2);
+    return;
   }
-  for (int i = threadIdx.x; i < last_row - first_row; i += kBlockSize) {
-    const int row = first_row + i;
-    float word[kLanes];
+  block -= item_blocks;
+  const int i = block * kBlockSize + threadIdx.x;
+  if (i >= batch) return;
+  const int row = i;
+  float word[kLanes];
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    word[lane] = 0.0f;
+  }
+  BadIndex bad_index;
+  for (int entry_3 = 0; entry_3 < kWordEntries; ++entry_3) {
+    const long long ids_value_3 = ids[row * kIdsColumns + entry_3];
+    // gather
+    const int ids_index_3 =
+        NotedIndex(ids_value_3, kWordsRows, bad_index, row * kIdsColumns + entry_3);
+    const Vector<unsigned char, kLanes> words_vector =
+        LoadVector<kLanes>(words + ids_index_3 * kWordsColumns);
+    const float word_scale_value = word_scale[ids_index_3];
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
-      word[lane] = 0.0f;
+      const unsigned char words_value = words_vector.at[lane];
+      // from_e4m3
+      const float word_real = FromE4M3(words_value);
+      // mul
+      const float word_rows = word_real * word_scale_value;
+      word[lane] += word_rows;
     }
-    for (int entry_3 = 0; entry_3 < kWordEntries; ++entry_3) {
-      const long long ids_value_3 = ids[row * kIdsColumns + entry_3];
-      // gather
-      const int ids_index_3 =
-          CheckedIndex(ids_value_3, kWordsRows, errors, kIdsSite_3, row * kIdsColumns + entry_3);
-      const Vector<unsigned char, kLanes> words_vector =
-          LoadVector<kLanes>(words + ids_index_3 * kWordsColumns);
-      const float word_scale_value = word_scale[ids_index_3];
-      #pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const unsigned char words_value = words_vector.at[lane];
-        // from_e4m3
-        const float word_real = FromE4M3(words_value);
-        // mul
-        const float word_rows = word_real * word_scale_value;
-        word[lane] += word_rows;
-      }
-    }
-    Vector<float, kLanes> features_vector_3;
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      features_vector_3.at[lane] = word[lane];
-    }
-    StoreVector(features + row * kFeaturesColumns + kWordPlace, features_vector_3);
   }
+  ReportNoted(bad_index, kWordsRows, errors, kIdsSite_3);
+  Vector<float, kLanes> features_vector_3;
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    features_vector_3.at[lane] = word[lane];
+  }
+  StoreVector(features + row * kFeaturesColumns + kWordPlace, features_vector_3);
 }

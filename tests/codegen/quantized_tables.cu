@@ -10,18 +10,18 @@
 // inputs  : table0 u8[5, 16], table1 u8[6, 16], table2 u8[4, 16], table0_factors f32[5, 2],
 //           table1_factors f32[6, 2], table2_factors f32[4, 2], ids i64[batch, 3, 4]
 // outputs : features f32[batch, 48]
-// launch  : a block owns 64 rows; its threads share out each part; (batch + 63) / 64 blocks of 256
-//           threads
+// launch  : blocks of one part each, one thread per vector of it or element; (batch + 255) / 256 *
+//           3 blocks of 256 threads
 // traffic : reads batch * 96 + min(batch*32, 32) + min(batch*32, 40) + min(batch*32, 48) +
 //           min(batch*64, 64) + min(batch*64, 80) + min(batch*64, 96) bytes,
 //           writes batch * 192 bytes, keeps batch * 2784 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_gather_embedding_bag_concat(const Tables<unsigned char, 3> tables,
-                                const Tables<float, 3> tables_2, const long long* __restrict__ ids,
-                                float* __restrict__ features, int batch, IndexError* errors) {
-  constexpr int kChunk = 64;                        // what one block owns of batch
+k00_gather_embedding_bag_concat(const __grid_constant__ Tables<unsigned char, 3> tables,
+                                const __grid_constant__ Tables<float, 3> tables_2,
+                                const long long* __restrict__ ids, float* __restrict__ features,
+                                int batch, IndexError* errors) {
   constexpr int kLanes = 16;                        // neighbours that a thread makes
-  constexpr int kPartVectors = 3;                   // kLanes elements each, of a row of all parts
+  constexpr int kBlockSize = 256;                   // threads
   constexpr int kBag0Entries = 4;                   // entries that "bag0" reduces to one
   constexpr int kIdsStride0 = 12;                   // elements per step of axis 0 of "ids"
   constexpr int kIdsColumns = 4;                    // last axis of "ids"
@@ -29,47 +29,48 @@ k00_gather_embedding_bag_concat(const Tables<unsigned char, 3> tables,
   constexpr int kTableFactorsColumns = 2;           // last axis of "table_factors"
   constexpr int kFeaturesColumns = 48;              // last axis of "features"
   constexpr int kFeaturesPerPart = 16;              // elements of "features" per step of part
-  constexpr int kBlockSize = 256;                   // threads
   static constexpr int kTablesRows[3] = {5, 6, 4};  // rows of each table
   constexpr int kIdsSite = 1;  // who reports a bad index in the first part: gather
-  const int first_row = blockIdx.x * kChunk;
-  const int last_row = min(first_row + kChunk, batch);
-  for (int i = threadIdx.x; i < (last_row - first_row) * kPartVectors; i += kBlockSize) {
-    const int row = first_row + i / kPartVectors;
-    const int part = i % kPartVectors;
-    const int rows = kTablesRows[part];
-    float bag0[kLanes];
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      bag0[lane] = 0.0f;
-    }
-    for (int entry = 0; entry < kBag0Entries; ++entry) {
-      const long long ids_value = ids[row * kIdsStride0 + part * kIdsColumns + entry];
-      // gather
-      const int ids0_index = CheckedIndex(ids_value, rows, errors, kIdsSite + part,
-                                          row * kIdsStride0 + part * kIdsColumns + entry);
-      const Vector<unsigned char, kLanes> table_vector =
-          LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);
-      const float table_factors_value = tables_2.first_row[part][ids0_index * kTableFactorsColumns];
-      const float table_factors_value_2 =
-          tables_2.first_row[part][ids0_index * kTableFactorsColumns + 1];
-      #pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const unsigned char table_value = table_vector.at[lane];
-        // cast
-        const float real0 = (float)table_value;
-        // mul
-        const float scaled0 = real0 * table_factors_value;
-        // add
-        const float rows0 = scaled0 + table_factors_value_2;
-        bag0[lane] += rows0;
-      }
-    }
-    Vector<float, kLanes> features_vector;
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      features_vector.at[lane] = bag0[lane];
-    }
-    StoreVector(features + row * kFeaturesColumns + part * kFeaturesPerPart, features_vector);
+  const int block = blockIdx.x;
+  const int bag0_blocks = (batch + kBlockSize - 1) / kBlockSize;
+  const int part = block / bag0_blocks;
+  const int rows = kTablesRows[part];
+  const int i = (block % bag0_blocks) * kBlockSize + threadIdx.x;
+  if (i >= batch) return;
+  const int row = i;
+  float bag0[kLanes];
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    bag0[lane] = 0.0f;
   }
+  BadIndex bad_index;
+  for (int entry = 0; entry < kBag0Entries; ++entry) {
+    const long long ids_value = ids[row * kIdsStride0 + part * kIdsColumns + entry];
+    // gather
+    const int ids0_index =
+        NotedIndex(ids_value, rows, bad_index, row * kIdsStride0 + part * kIdsColumns + entry);
+    const Vector<unsigned char, kLanes> table_vector =
+        LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);
+    const float table_factors_value = tables_2.first_row[part][ids0_index * kTableFactorsColumns];
+    const float table_factors_value_2 =
+        tables_2.first_row[part][ids0_index * kTableFactorsColumns + 1];
+    #pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const unsigned char table_value = table_vector.at[lane];
+      // cast
+      const float real0 = (float)table_value;
+      // mul
+      const float scaled0 = real0 * table_factors_value;
+      // add
+      const float rows0 = scaled0 + table_factors_value_2;
+      bag0[lane] += rows0;
+    }
+  }
+  ReportNoted(bad_index, rows, errors, kIdsSite + part);
+  Vector<float, kLanes> features_vector;
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    features_vector.at[lane] = bag0[lane];
+  }
+  StoreVector(features + row * kFeaturesColumns + part * kFeaturesPerPart, features_vector);
 }

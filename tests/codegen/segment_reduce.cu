@@ -10,8 +10,8 @@
 // inputs  : dense f32[batch, 4], offsets i64[batch], ids i64[n], users f32[50, 8],
 //           items f32[70, 8], weights f32[n, 1]
 // outputs : features f32[batch, 20]
-// launch  : a block owns 51 rows; its threads share out each part; (batch + 50) / 51 blocks of 256
-//           threads
+// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 *
+//           2 + (batch + 255) / 256 blocks of 256 threads
 // traffic : reads batch * 24 + min(n*32, 1600) + min(n*32, 2240) + n * 12 bytes,
 //           writes batch * 80 bytes, keeps batch * 64 + n * 96 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
@@ -21,11 +21,10 @@ k00_gather_segment_reduce_concat(const float* __restrict__ dense,
                                  const float* __restrict__ items, const float* __restrict__ weights,
                                  float* __restrict__ features, int batch, int n,
                                  IndexError* errors) {
-  constexpr int kChunk = 51;            // what one block owns of batch
   constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kBlockSize = 256;       // threads
   constexpr int kDenseColumns = 4;      // last axis of "dense"
   constexpr int kFeaturesColumns = 20;  // last axis of "features"
-  constexpr int kBlockSize = 256;       // threads
   constexpr int kUserBagVectors = 2;    // kLanes elements each, of one row of "user_bag"
   constexpr int kUsersRows = 50;        // rows of "users"
   constexpr int kUsersColumns = 8;      // last axis of "users"
@@ -36,10 +35,12 @@ k00_gather_segment_reduce_concat(const float* __restrict__ dense,
   constexpr int kItemBagPlace = 12;     // where "item_bag" begins in "features"
   constexpr int kIdsSite = 1;           // who reports a bad index: gather
   constexpr int kIdsSite_2 = 2;         // who reports a bad index: gather
-  const int first_row = blockIdx.x * kChunk;
-  const int last_row = min(first_row + kChunk, batch);
-  for (int i = threadIdx.x; i < last_row - first_row; i += kBlockSize) {
-    const int row = first_row + i;
+  int block = blockIdx.x;
+  const int dense_blocks = (batch + kBlockSize - 1) / kBlockSize;
+  if (block < dense_blocks) {
+    const int i = block * kBlockSize + threadIdx.x;
+    if (i >= batch) return;
+    const int row = i;
     const Vector<float, kLanes> dense_vector = LoadVector<kLanes>(dense + row * kDenseColumns);
     Vector<float, kLanes> features_vector;
     #pragma unroll
@@ -48,17 +49,22 @@ k00_gather_segment_reduce_concat(const float* __restrict__ dense,
       features_vector.at[lane] = dense_value;
     }
     StoreVector(features + row * kFeaturesColumns, features_vector);
+    return;
   }
-  // segment_reduce
-  const long long user_bag = (long long)n;
-  const long long user_bag_3 = (long long)batch;
-  for (int i = threadIdx.x; i < (last_row - first_row) * kUserBagVectors; i += kBlockSize) {
-    const int row = first_row + i / kUserBagVectors;
+  block -= dense_blocks;
+  const int user_bag_blocks = (batch * kUserBagVectors + kBlockSize - 1) / kBlockSize;
+  if (block < user_bag_blocks) {
+    const int i = block * kBlockSize + threadIdx.x;
+    if (i >= batch * kUserBagVectors) return;
+    const int row = i / kUserBagVectors;
     const int vector = i % kUserBagVectors;
+    // segment_reduce
+    const long long user_bag = (long long)n;
     const long long offsets_value = offsets[row];
     const long long bag_begin = SliceBound(offsets_value, user_bag);
     const long long offsets_value_2 = offsets[min(batch - 1, row + 1)];
     const long long user_bag_2 = (long long)(row + 1);
+    const long long user_bag_3 = (long long)batch;
     const long long next_bag = user_bag_2 < user_bag_3 ? offsets_value_2 : user_bag;
     const long long bag_end = SliceBound(next_bag, user_bag);
     float user_bag_4[kLanes];
@@ -66,10 +72,11 @@ k00_gather_segment_reduce_concat(const float* __restrict__ dense,
     for (int lane = 0; lane < kLanes; ++lane) {
       user_bag_4[lane] = 0.0f;
     }
+    BadIndex bad_index;
     for (int entry = bag_begin; entry < bag_end; ++entry) {
       const long long ids_value = ids[entry];
       // gather
-      const int ids_index = CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, entry);
+      const int ids_index = NotedIndex(ids_value, kUsersRows, bad_index, entry);
       const Vector<float, kLanes> users_vector =
           LoadVector<kLanes>(users + ids_index * kUsersColumns + vector * kLanes);
       #pragma unroll
@@ -78,6 +85,7 @@ k00_gather_segment_reduce_concat(const float* __restrict__ dense,
         user_bag_4[lane] += users_value;
       }
     }
+    ReportNoted(bad_index, kUsersRows, errors, kIdsSite);
     Vector<float, kLanes> features_vector_2;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -86,45 +94,49 @@ k00_gather_segment_reduce_concat(const float* __restrict__ dense,
     }
     StoreVector(features + row * kFeaturesColumns + vector * kLanes + kUserBagPlace,
                 features_vector_2);
+    return;
   }
+  block -= user_bag_blocks;
+  const int i = block * kBlockSize + threadIdx.x;
+  if (i >= batch * kItemBagVectors) return;
+  const int row = i / kItemBagVectors;
+  const int vector = i % kItemBagVectors;
   // segment_reduce
   const long long item_bag = (long long)n;
+  const long long offsets_value_3 = offsets[row];
+  const long long bag_begin_2 = SliceBound(offsets_value_3, item_bag);
+  const long long offsets_value_4 = offsets[min(batch - 1, row + 1)];
+  const long long item_bag_2 = (long long)(row + 1);
   const long long item_bag_3 = (long long)batch;
-  for (int i = threadIdx.x; i < (last_row - first_row) * kItemBagVectors; i += kBlockSize) {
-    const int row = first_row + i / kItemBagVectors;
-    const int vector = i % kItemBagVectors;
-    const long long offsets_value_3 = offsets[row];
-    const long long bag_begin_2 = SliceBound(offsets_value_3, item_bag);
-    const long long offsets_value_4 = offsets[min(batch - 1, row + 1)];
-    const long long item_bag_2 = (long long)(row + 1);
-    const long long next_bag_2 = item_bag_2 < item_bag_3 ? offsets_value_4 : item_bag;
-    const long long bag_end_2 = SliceBound(next_bag_2, item_bag);
-    float item_bag_4[kLanes];
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      item_bag_4[lane] = 0.0f;
-    }
-    for (int entry_2 = bag_begin_2; entry_2 < bag_end_2; ++entry_2) {
-      const long long ids_value_2 = ids[entry_2];
-      // gather
-      const int ids_index_2 = CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, entry_2);
-      const Vector<float, kLanes> items_vector =
-          LoadVector<kLanes>(items + ids_index_2 * kItemsColumns + vector * kLanes);
-      const float weights_value = weights[entry_2];
-      #pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const float items_value = items_vector.at[lane];
-        // mul
-        const float weighted = items_value * weights_value;
-        item_bag_4[lane] += weighted;
-      }
-    }
-    Vector<float, kLanes> features_vector_3;
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      features_vector_3.at[lane] = item_bag_4[lane];
-    }
-    StoreVector(features + row * kFeaturesColumns + vector * kLanes + kItemBagPlace,
-                features_vector_3);
+  const long long next_bag_2 = item_bag_2 < item_bag_3 ? offsets_value_4 : item_bag;
+  const long long bag_end_2 = SliceBound(next_bag_2, item_bag);
+  float item_bag_4[kLanes];
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    item_bag_4[lane] = 0.0f;
   }
+  BadIndex bad_index;
+  for (int entry_2 = bag_begin_2; entry_2 < bag_end_2; ++entry_2) {
+    const long long ids_value_2 = ids[entry_2];
+    // gather
+    const int ids_index_2 = NotedIndex(ids_value_2, kItemsRows, bad_index, entry_2);
+    const Vector<float, kLanes> items_vector =
+        LoadVector<kLanes>(items + ids_index_2 * kItemsColumns + vector * kLanes);
+    const float weights_value = weights[entry_2];
+    #pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float items_value = items_vector.at[lane];
+      // mul
+      const float weighted = items_value * weights_value;
+      item_bag_4[lane] += weighted;
+    }
+  }
+  ReportNoted(bad_index, kItemsRows, errors, kIdsSite_2);
+  Vector<float, kLanes> features_vector_3;
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    features_vector_3.at[lane] = item_bag_4[lane];
+  }
+  StoreVector(features + row * kFeaturesColumns + vector * kLanes + kItemBagPlace,
+              features_vector_3);
 }

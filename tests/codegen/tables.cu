@@ -10,30 +10,30 @@
 // inputs  : table0 f32[3, 2], table1 f32[2, 2], table2 f32[4, 2], table3 f32[3, 2],
 //           dense f32[batch, 2], ids i64[batch, 4]
 // outputs : features f32[batch, 10]
-// launch  : a block owns 64 rows; its threads share out each part; (batch + 63) / 64 blocks of 256
-//           threads
+// launch  : blocks of one part each, one thread per vector of it or element; (batch + 255) / 256 *
+//           5 blocks of 256 threads
 // traffic : reads batch * 40 + min(batch*8, 16) + min(batch*8, 24) * 2 + min(batch*8, 32) bytes,
 //           writes batch * 40 bytes, keeps batch * 32 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_embedding_concat(const Tables<float, 4> tables, const float* __restrict__ dense,
-                     const long long* __restrict__ ids, float* __restrict__ features, int batch,
-                     IndexError* errors) {
-  constexpr int kChunk = 64;            // what one block owns of batch
-  constexpr int kLanes = 2;             // neighbours that a thread makes
-  constexpr int kDenseColumns = 2;      // last axis of "dense"
-  constexpr int kFeaturesColumns = 10;  // last axis of "features"
-  constexpr int kBlockSize = 256;       // threads
-  constexpr int kPartVectors = 4;       // kLanes elements each, of a row of all parts
-  constexpr int kIdsColumns = 4;        // last axis of "ids"
-  constexpr int kTableColumns = 2;      // last axis of "table"
-  constexpr int kFeaturesPerPart = 2;   // elements of "features" per step of part
-  constexpr int kPartsPlace = 2;        // where "parts" begins in "features"
+k00_embedding_concat(const __grid_constant__ Tables<float, 4> tables,
+                     const float* __restrict__ dense, const long long* __restrict__ ids,
+                     float* __restrict__ features, int batch, IndexError* errors) {
+  constexpr int kLanes = 2;                            // neighbours that a thread makes
+  constexpr int kBlockSize = 256;                      // threads
+  constexpr int kDenseColumns = 2;                     // last axis of "dense"
+  constexpr int kFeaturesColumns = 10;                 // last axis of "features"
+  constexpr int kIdsColumns = 4;                       // last axis of "ids"
+  constexpr int kTableColumns = 2;                     // last axis of "table"
+  constexpr int kFeaturesPerPart = 2;                  // elements of "features" per step of part
+  constexpr int kPartsPlace = 2;                       // where "parts" begins in "features"
   static constexpr int kTablesRows[4] = {3, 2, 4, 3};  // rows of each table
   constexpr int kIdsSite = 1;  // who reports a bad index in the first part: gather
-  const int first_row = blockIdx.x * kChunk;
-  const int last_row = min(first_row + kChunk, batch);
-  for (int i = threadIdx.x; i < last_row - first_row; i += kBlockSize) {
-    const int row = first_row + i;
+  int block = blockIdx.x;
+  const int dense_blocks = (batch + kBlockSize - 1) / kBlockSize;
+  if (block < dense_blocks) {
+    const int i = block * kBlockSize + threadIdx.x;
+    if (i >= batch) return;
+    const int row = i;
     const Vector<float, kLanes> dense_vector = LoadVector<kLanes>(dense + row * kDenseColumns);
     Vector<float, kLanes> features_vector;
     #pragma unroll
@@ -42,24 +42,27 @@ k00_embedding_concat(const Tables<float, 4> tables, const float* __restrict__ de
       features_vector.at[lane] = dense_value;
     }
     StoreVector(features + row * kFeaturesColumns, features_vector);
+    return;
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kPartVectors; i += kBlockSize) {
-    const int row = first_row + i / kPartVectors;
-    const int part = i % kPartVectors;
-    const int rows = kTablesRows[part];
-    const long long ids_value = ids[row * kIdsColumns + part];
-    // gather
-    const int ids0_index =
-        CheckedIndex(ids_value, rows, errors, kIdsSite + part, row * kIdsColumns + part);
-    const Vector<float, kLanes> table_vector =
-        LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);
-    Vector<float, kLanes> features_vector_2;
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float table_value = table_vector.at[lane];
-      features_vector_2.at[lane] = table_value;
-    }
-    StoreVector(features + row * kFeaturesColumns + part * kFeaturesPerPart + kPartsPlace,
-                features_vector_2);
+  block -= dense_blocks;
+  const int row0_blocks = (batch + kBlockSize - 1) / kBlockSize;
+  const int part = block / row0_blocks;
+  const int rows = kTablesRows[part];
+  const int i = (block % row0_blocks) * kBlockSize + threadIdx.x;
+  if (i >= batch) return;
+  const int row = i;
+  const long long ids_value = ids[row * kIdsColumns + part];
+  // gather
+  const int ids0_index =
+      CheckedIndex(ids_value, rows, errors, kIdsSite + part, row * kIdsColumns + part);
+  const Vector<float, kLanes> table_vector =
+      LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);
+  Vector<float, kLanes> features_vector_2;
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const float table_value = table_vector.at[lane];
+    features_vector_2.at[lane] = table_value;
   }
+  StoreVector(features + row * kFeaturesColumns + part * kFeaturesPerPart + kPartsPlace,
+              features_vector_2);
 }

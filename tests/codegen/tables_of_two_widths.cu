@@ -10,26 +10,24 @@
 // inputs  : table0 f32[3, 2], table1 f32[2, 2], table2 f32[4, 2], table3 f32[5, 4],
 //           table4 f32[6, 4], table5 f32[3, 4], ids i64[batch, 6]
 // outputs : features f32[batch, 18]
-// launch  : a block owns 56 rows; its threads share out each part; (batch + 55) / 56 blocks of 256
-//           threads
+// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 *
+//           3 + (batch + 255) / 256 * 3 blocks of 256 threads
 // traffic : reads batch * 48 + min(batch*16, 48) + min(batch*16, 80) + min(batch*16, 96) +
 //           min(batch*8, 16) + min(batch*8, 24) + min(batch*8, 32) bytes, writes batch * 72 bytes,
 //           keeps batch * 72 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> tables_2,
+k00_embedding_concat(const __grid_constant__ Tables<float, 3> tables,
+                     const __grid_constant__ Tables<float, 3> tables_2,
                      const long long* __restrict__ ids, float* __restrict__ features, int batch,
                      IndexError* errors) {
-  constexpr int kChunk = 56;                         // what one block owns of batch
   constexpr int kLanes = 2;                          // neighbours that a thread makes
-  constexpr int kPartVectors = 3;                    // kLanes elements each, of a row of all parts
+  constexpr int kBlockSize = 256;                    // threads
+  constexpr int kParts = 3;                          // alike parts of the result
   constexpr int kIdsColumns = 6;                     // last axis of "ids"
   constexpr int kTableColumns = 2;                   // last axis of "table"
   constexpr int kFeaturesColumns = 18;               // last axis of "features"
   constexpr int kFeaturesPerPart = 2;                // elements of "features" per step of part
-  constexpr int kBlockSize = 256;                    // threads
-  constexpr int kPartVectors_2 = 6;                  // kLanes elements each, of a row of all parts
   constexpr int kRow3Vectors = 2;                    // kLanes elements each, of one row of "row3"
-  constexpr int kParts = 3;                          // alike parts of the result
   constexpr int kIdsOffset = 3;                      // between an element and what is read of "ids"
   constexpr int kTableColumns_2 = 4;                 // last axis of "table"
   constexpr int kFeaturesPerPart_2 = 4;              // elements of "features" per step of part
@@ -38,12 +36,14 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
   static constexpr int kTables2Rows[3] = {5, 6, 3};  // rows of each table
   constexpr int kIdsSite = 1;    // who reports a bad index in the first part: gather
   constexpr int kIdsSite_2 = 4;  // who reports a bad index in the first part: gather
-  const int first_row = blockIdx.x * kChunk;
-  const int last_row = min(first_row + kChunk, batch);
-  for (int i = threadIdx.x; i < (last_row - first_row) * kPartVectors; i += kBlockSize) {
-    const int row = first_row + i / kPartVectors;
-    const int part = i % kPartVectors;
+  int block = blockIdx.x;
+  const int row0_blocks = (batch + kBlockSize - 1) / kBlockSize;
+  if (block < row0_blocks * kParts) {
+    const int part = block / row0_blocks;
     const int rows = kTablesRows[part];
+    const int i = (block % row0_blocks) * kBlockSize + threadIdx.x;
+    if (i >= batch) return;
+    const int row = i;
     const long long ids_value = ids[row * kIdsColumns + part];
     // gather
     const int ids0_index =
@@ -57,26 +57,29 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
       features_vector.at[lane] = table_value;
     }
     StoreVector(features + row * kFeaturesColumns + part * kFeaturesPerPart, features_vector);
+    return;
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kPartVectors_2; i += kBlockSize) {
-    const int row = first_row + i / kPartVectors_2;
-    const int part = (i / kRow3Vectors) % kParts;
-    const int rows = kTables2Rows[part];
-    const int vector = i % kRow3Vectors;
-    const long long ids_value_2 = ids[row * kIdsColumns + part + kIdsOffset];
-    // gather
-    const int ids3_index = CheckedIndex(ids_value_2, rows, errors, kIdsSite_2 + part,
-                                        row * kIdsColumns + part + kIdsOffset);
-    const Vector<float, kLanes> table_vector = LoadVector<kLanes>(
-        tables_2.first_row[part] + ids3_index * kTableColumns_2 + vector * kLanes);
-    Vector<float, kLanes> features_vector_2;
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float table_value = table_vector.at[lane];
-      features_vector_2.at[lane] = table_value;
-    }
-    StoreVector(features + row * kFeaturesColumns + part * kFeaturesPerPart_2 + vector * kLanes +
-                    kPartsPlace,
-                features_vector_2);
+  block -= row0_blocks * kParts;
+  const int row3_blocks = (batch * kRow3Vectors + kBlockSize - 1) / kBlockSize;
+  const int part = block / row3_blocks;
+  const int rows = kTables2Rows[part];
+  const int i = (block % row3_blocks) * kBlockSize + threadIdx.x;
+  if (i >= batch * kRow3Vectors) return;
+  const int row = i / kRow3Vectors;
+  const int vector = i % kRow3Vectors;
+  const long long ids_value_2 = ids[row * kIdsColumns + part + kIdsOffset];
+  // gather
+  const int ids3_index = CheckedIndex(ids_value_2, rows, errors, kIdsSite_2 + part,
+                                      row * kIdsColumns + part + kIdsOffset);
+  const Vector<float, kLanes> table_vector =
+      LoadVector<kLanes>(tables_2.first_row[part] + ids3_index * kTableColumns_2 + vector * kLanes);
+  Vector<float, kLanes> features_vector_2;
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const float table_value = table_vector.at[lane];
+    features_vector_2.at[lane] = table_value;
   }
+  StoreVector(
+      features + row * kFeaturesColumns + part * kFeaturesPerPart_2 + vector * kLanes + kPartsPlace,
+      features_vector_2);
 }

@@ -8,8 +8,8 @@
 // inputs  : age f32[batch, 1], ids i64[batch, 3], users f32[100, 8], items f32[50, 4],
 //           shops f32[20, 4]
 // outputs : user f32[batch, 9], item f32[batch, 9]
-// launch  : a block owns 60 rows; its threads share out each part; (batch + 59) / 60 blocks of 256
-//           threads
+// launch  : blocks of one part each, one thread per vector of it or element; (batch + 255) / 256 +
+//           (batch + 31) / 32 + (batch + 63) / 64 * 2 blocks of 256 threads
 // traffic : reads batch * 28 + min(batch*16, 320) + min(batch*16, 800) + min(batch*32, 3200) bytes,
 //           writes batch * 72 bytes, keeps batch * 64 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
@@ -17,11 +17,10 @@ k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ i
                   const float* __restrict__ users, const float* __restrict__ items,
                   const float* __restrict__ shops, float* __restrict__ user,
                   float* __restrict__ item, int batch, IndexError* errors) {
-  constexpr int kChunk = 60;             // what one block owns of batch
+  constexpr int kBlockSize = 256;        // threads
   constexpr int kUserColumns = 9;        // last axis of "user"
   constexpr int kItemColumns = 9;        // last axis of "item"
   constexpr int kAgePlace = 8;           // where "age" begins in "item"
-  constexpr int kBlockSize = 256;        // threads
   constexpr int kUserVectorColumns = 8;  // last axis of "user_vector"
   constexpr int kIdsColumns = 3;         // last axis of "ids"
   constexpr int kUsersRows = 100;        // rows of "users"
@@ -37,16 +36,23 @@ k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ i
   constexpr int kIdsSite = 1;            // who reports a bad index: gather
   constexpr int kIdsSite_2 = 2;          // who reports a bad index: gather
   constexpr int kIdsSite_3 = 3;          // who reports a bad index: gather
-  const int first_row = blockIdx.x * kChunk;
-  const int last_row = min(first_row + kChunk, batch);
-  for (int i = threadIdx.x; i < last_row - first_row; i += kBlockSize) {
-    const int row = first_row + i;
+  int block = blockIdx.x;
+  const int age_blocks = (batch + kBlockSize - 1) / kBlockSize;
+  if (block < age_blocks) {
+    const int i = block * kBlockSize + threadIdx.x;
+    if (i >= batch) return;
+    const int row = i;
     const float age_value = age[row];
     user[row * kUserColumns] = age_value;
     item[row * kItemColumns + kAgePlace] = age_value;
+    return;
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kUserVectorColumns; i += kBlockSize) {
-    const int row = first_row + i / kUserVectorColumns;
+  block -= age_blocks;
+  const int user_vector_blocks = (batch * kUserVectorColumns + kBlockSize - 1) / kBlockSize;
+  if (block < user_vector_blocks) {
+    const int i = block * kBlockSize + threadIdx.x;
+    if (i >= batch * kUserVectorColumns) return;
+    const int row = i / kUserVectorColumns;
     const int column = i % kUserVectorColumns;
     const long long ids_value = ids[row * kIdsColumns];
     // gather
@@ -54,9 +60,14 @@ k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ i
         CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row * kIdsColumns);
     const float users_value = users[user_id_index * kUsersColumns + column];
     user[row * kUserColumns + column + 1] = users_value;
+    return;
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kItemVectorColumns; i += kBlockSize) {
-    const int row = first_row + i / kItemVectorColumns;
+  block -= user_vector_blocks;
+  const int item_vector_blocks = (batch * kItemVectorColumns + kBlockSize - 1) / kBlockSize;
+  if (block < item_vector_blocks) {
+    const int i = block * kBlockSize + threadIdx.x;
+    if (i >= batch * kItemVectorColumns) return;
+    const int row = i / kItemVectorColumns;
     const int column = i % kItemVectorColumns;
     const long long ids_value_2 = ids[row * kIdsColumns + 1];
     // gather
@@ -64,15 +75,17 @@ k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ i
         CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row * kIdsColumns + 1);
     const float items_value = items[item_id_index * kItemsColumns + column];
     item[row * kItemColumns + column] = items_value;
+    return;
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kShopVectorColumns; i += kBlockSize) {
-    const int row = first_row + i / kShopVectorColumns;
-    const int column = i % kShopVectorColumns;
-    const long long ids_value_3 = ids[row * kIdsColumns + kIdsOffset];
-    // gather
-    const int shop_id_index =
-        CheckedIndex(ids_value_3, kShopsRows, errors, kIdsSite_3, row * kIdsColumns + kIdsOffset);
-    const float shops_value = shops[shop_id_index * kShopsColumns + column];
-    item[row * kItemColumns + column + kShopVectorPlace] = shops_value;
-  }
+  block -= item_vector_blocks;
+  const int i = block * kBlockSize + threadIdx.x;
+  if (i >= batch * kShopVectorColumns) return;
+  const int row = i / kShopVectorColumns;
+  const int column = i % kShopVectorColumns;
+  const long long ids_value_3 = ids[row * kIdsColumns + kIdsOffset];
+  // gather
+  const int shop_id_index =
+      CheckedIndex(ids_value_3, kShopsRows, errors, kIdsSite_3, row * kIdsColumns + kIdsOffset);
+  const float shops_value = shops[shop_id_index * kShopsColumns + column];
+  item[row * kItemColumns + column + kShopVectorPlace] = shops_value;
 }

@@ -135,7 +135,7 @@ def check(kernel):
         if kind == "place":
             for statement in users:
                 if not any(re.search(rf"\b{name}\b", e) for _, e in positions(statement, places)) and (
-                    "CheckedIndex(" not in statement  # the position that an error reports
+                    not re.search(r"\b(Checked|Noted)Index\(", statement)  # the position that an error reports
                 ):
                     yield f"{name} ({comment}) is in no position: {statement.strip()}"
         if kind == "entries":
@@ -143,7 +143,7 @@ def check(kernel):
                 if f"(float){name}" not in statement and f"){name}" not in statement and f" < {name}" not in statement:
                     yield f"{name} ({comment}) is in no header of a loop: {statement.strip()}"
     for statement in statements:
-        for check_of in re.finditer(r"CheckedIndex\(\w+, (k\w+),", statement):
+        for check_of in re.finditer(r"(?:Checked|Noted)Index\(\w+, (k\w+),", statement):
             _, comment = names.get(check_of[1], (0, ""))
             if kind_of(comment)[0] != "extent" and not comment.startswith("extent of axis"):
                 yield f"{check_of[1]} ({comment}) is the extent of an index check: {statement.strip()}"

@@ -2,8 +2,9 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/tables.cuh ----
-// Where several tables begin; kernels take this by value. `first_row[part]` is the first row of
-// table number `part`, which is row-major.
+// Where several tables begin. `first_row[part]` is the first row of table number `part`, which is
+// row-major. Kernels take this by value, as __grid_constant__: each thread would else copy it to
+// local memory, because `part` varies.
 template <class T, int kCount>
 struct Tables {
   const T* first_row[kCount];
@@ -72,45 +73,42 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // inputs  : table0 f32[10, 8], table1 f32[20, 8], table2 f32[30, 8], table3 f32[40, 8],
 //           ids0 i64[batch], ids1 i64[batch], ids2 i64[batch], ids3 i64[batch]
 // outputs : rows_tensor f32[batch, 32]
-// launch  : a block owns 32 rows; its threads share out each part; (batch + 31) / 32 blocks of 256
-//           threads
+// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 *
+//           4 blocks of 256 threads
 // traffic : reads batch * 32 + min(batch*32, 1280) + min(batch*32, 320) + min(batch*32, 640) +
 //           min(batch*32, 960) bytes, writes batch * 128 bytes,
 //           keeps batch * 128 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_embedding_concat(const Tables<float, 4> tables, const Tables<long long, 4> ids,
+k00_embedding_concat(const __grid_constant__ Tables<float, 4> tables,
+                     const __grid_constant__ Tables<long long, 4> ids,
                      float* __restrict__ rows_tensor, int batch, IndexError* errors) {
-  constexpr int kChunk = 32;              // what one block owns of batch
   constexpr int kLanes = 4;               // neighbours that a thread makes
-  constexpr int kPartVectors = 8;         // kLanes elements each, of a row of all parts
   constexpr int kRow0Vectors = 2;         // kLanes elements each, of one row of "row0"
-  constexpr int kParts = 4;               // alike parts of the result
+  constexpr int kBlockSize = 256;         // threads
   constexpr int kTableColumns = 8;        // last axis of "table"
   constexpr int kRowsTensorColumns = 32;  // last axis of "rows_tensor"
   constexpr int kRowsTensorPerPart = 8;   // elements of "rows_tensor" per step of part
-  constexpr int kBlockSize = 256;         // threads
   static constexpr int kTablesRows[4] = {10, 20, 30, 40};  // rows of each table
   constexpr int kIds0Site = 1;  // who reports a bad index in the first part: row0
-  const int first_row = blockIdx.x * kChunk;
-  const int last_row = min(first_row + kChunk, batch);
-  for (int i = threadIdx.x; i < (last_row - first_row) * kPartVectors; i += kBlockSize) {
-    const int row = first_row + i / kPartVectors;
-    const int part = (i / kRow0Vectors) % kParts;
-    const int rows = kTablesRows[part];
-    const int vector = i % kRow0Vectors;
-    const long long ids_value = ids.first_row[part][row];
-    // gather
-    const int ids_index = CheckedIndex(ids_value, rows, errors, kIds0Site + part, row);
-    const Vector<float, kLanes> table_vector =
-        LoadVector<kLanes>(tables.first_row[part] + ids_index * kTableColumns + vector * kLanes);
-    Vector<float, kLanes> rows_tensor_vector;
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float table_value = table_vector.at[lane];
-      rows_tensor_vector.at[lane] = table_value;
-    }
-    StoreVector(
-        rows_tensor + row * kRowsTensorColumns + part * kRowsTensorPerPart + vector * kLanes,
-        rows_tensor_vector);
+  const int block = blockIdx.x;
+  const int row0_blocks = (batch * kRow0Vectors + kBlockSize - 1) / kBlockSize;
+  const int part = block / row0_blocks;
+  const int rows = kTablesRows[part];
+  const int i = (block % row0_blocks) * kBlockSize + threadIdx.x;
+  if (i >= batch * kRow0Vectors) return;
+  const int row = i / kRow0Vectors;
+  const int vector = i % kRow0Vectors;
+  const long long ids_value = ids.first_row[part][row];
+  // gather
+  const int ids_index = CheckedIndex(ids_value, rows, errors, kIds0Site + part, row);
+  const Vector<float, kLanes> table_vector =
+      LoadVector<kLanes>(tables.first_row[part] + ids_index * kTableColumns + vector * kLanes);
+  Vector<float, kLanes> rows_tensor_vector;
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const float table_value = table_vector.at[lane];
+    rows_tensor_vector.at[lane] = table_value;
   }
+  StoreVector(rows_tensor + row * kRowsTensorColumns + part * kRowsTensorPerPart + vector * kLanes,
+              rows_tensor_vector);
 }

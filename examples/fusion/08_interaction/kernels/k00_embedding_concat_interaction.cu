@@ -2,8 +2,9 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/tables.cuh ----
-// Where several tables begin; kernels take this by value. `first_row[part]` is the first row of
-// table number `part`, which is row-major.
+// Where several tables begin. `first_row[part]` is the first row of table number `part`, which is
+// row-major. Kernels take this by value, as __grid_constant__: each thread would else copy it to
+// local memory, because `part` varies.
 template <class T, int kCount>
 struct Tables {
   const T* first_row[kCount];
@@ -62,7 +63,8 @@ __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
 // traffic : reads batch * 96 + min(batch*64, 1280) * 4 + 40 bytes, writes batch * 104 bytes,
 //           keeps batch * 396 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_embedding_concat_interaction(const Tables<float, 4> tables, const Tables<long long, 4> ids,
+k00_embedding_concat_interaction(const __grid_constant__ Tables<float, 4> tables,
+                                 const __grid_constant__ Tables<long long, 4> ids,
                                  const float* __restrict__ dense, const int* __restrict__ triangle,
                                  float* __restrict__ y, int batch, IndexError* errors) {
   constexpr int kRowsPerBlock = 4;  // rows that a block owns
