@@ -12,6 +12,11 @@ namespace fusec {
 
 namespace {
 
+// Rows that a fold looks up wait for their ids, and ids for memory. Short loops are unrolled by the
+// compiler; of a long one as many rows are under way together, where a thread makes few lanes of
+// them (tests/gpu/results/2026-11-26-h200-lists-of-tables.txt).
+constexpr int64_t kLongFold = 64, kFewLanes = 8, kTogether = 8;
+
 // What no element of `dtype` is below (or above): infinity for floats.
 CExpr ExtremeLiteral(Dtype dtype, bool highest) {
   if (IsFloat(dtype)) {
@@ -67,6 +72,7 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   // With the lanes inside the fold, unless its bounds are different for every lane.
   const bool by_lanes = builder.MaySuspendLanes(loop.index) && !builder.IsInnermost(loop.first) &&
                         !builder.IsInnermost(loop.last);
+  const int64_t lanes = builder.lanes() ? builder.lanes()->count : 1;
   if (by_lanes) builder.SuspendLanes();
   const std::string array = builder.Unique(loop.name);
   CExpr total = array;
@@ -95,8 +101,16 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
     builder.ForLanes(step);
   else
     step();
-  for (auto header = headers.rbegin(); header != headers.rend(); ++header)
-    builder.CloseFor(*header);
+  const bool is_long = loop.last.empty() && loop.dims.back().AsConstant().value_or(0) >= kLongFold;
+  CExpr together;
+  if (builder.HasNotes() && is_long && lanes <= kFewLanes) {
+    together = builder.expressions().Constant("rows_together", kTogether,
+                                              "look-ups of a thread that are under way at a time");
+  }
+  for (auto header = headers.rbegin(); header != headers.rend(); ++header) {
+    const bool unrolls = header == headers.rbegin() && !together.empty();
+    builder.CloseFor(*header, unrolls ? "#pragma unroll" : "", together);
+  }
   builder.EndNotes();
   if (by_lanes) builder.ResumeLanes();
   return total;

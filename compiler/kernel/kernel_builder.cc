@@ -198,11 +198,6 @@ std::string KernelBuilder::ConstantArray(const std::string& wanted_name, ArrayRe
   return name;
 }
 
-const char* WordFor(IndexValues values) {
-  if (values == IndexValues::kLength) return "length";
-  return values == IndexValues::kSlot ? "slot" : "index";
-}
-
 void KernelBuilder::DeclareParts(const std::string& variable,
                                  const DenseMap<const Node*, std::vector<const Node*>>& nodes) {
   part_variable_ = variable;
@@ -220,59 +215,10 @@ const Value* KernelBuilder::ValueOfPart(const Value* value, size_t part) const {
   return found == values_of_parts_.end() ? value : found->second[part];
 }
 
-int KernelBuilder::AddSites(ArrayRef<IndexSite> sites) {
-  auto found = std::search(sites_.begin(), sites_.end(), sites.begin(), sites.end());
-  if (found == sites_.end()) found = sites_.insert(sites_.end(), sites.begin(), sites.end());
-  needs_errors_ = true;
-  Use("index_check.cuh");
-  return static_cast<int>(found - sites_.begin()) + 1;
-}
-
-std::string KernelBuilder::SiteName(int number, const std::string& where) {
-  auto found = site_names_.find(number);
-  if (found == site_names_.end()) {
-    const IndexSite& site = sites_[number - 1];
-    const std::string name = Unique("k" + PascalCase(FriendlyName(site.tensor)) + "Site");
-    const std::string what = WordFor(site.values);
-    plan_.constants.push_back(
-        {"int", name, number, "who reports a bad " + what + where + ": " + site.node});
-    found = site_names_.emplace(number, name).first;
-  }
-  return found->second;
-}
-
 void KernelBuilder::Use(const std::string& device_file) {
   auto& files = plan_.device_files;
   if (std::find(files.begin(), files.end(), device_file) == files.end())
     files.push_back(device_file);
-}
-
-void KernelBuilder::BeginNotes() {
-  if (target_ == TargetKind::kCpu) return;  // where a branch that is never taken costs nothing
-  if (notes_.loops++ == 0) notes_.scope = scopes_.size() - 1;
-}
-
-void KernelBuilder::EndNotes() {
-  if (target_ == TargetKind::kCpu || --notes_.loops > 0) return;
-  for (Statement& report : notes_.reports) Append(std::move(report));
-  notes_.reports.clear();
-}
-
-std::optional<CExpr> KernelBuilder::NotedIn(ArrayRef<CExpr> checked, const CExpr& extent,
-                                            const CExpr& site) {
-  if (notes_.loops == 0) return std::nullopt;
-  const auto scope_of = [&](const CExpr& expr) { return ScopeFor(DepthOf(expr)); };
-  const bool is_inside = std::any_of(checked.begin(), checked.end(), [&](const CExpr& expr) {
-    return scope_of(expr) > notes_.scope;
-  });
-  const auto loop = static_cast<int>(notes_.scope);
-  if (!is_inside || DepthOf(extent) > loop || DepthOf(site) > loop) return std::nullopt;
-  const std::string name = FirstFree("bad_index");
-  scopes_[notes_.scope].names.insert(name);
-  depth_of_[name] = loop;
-  scopes_[notes_.scope].statements.push_back(Statement::Declare("BadIndex", name));
-  notes_.reports.push_back(Statement::Call(Call("ReportNoted", {name, extent, "errors", site})));
-  return name;
 }
 
 void KernelBuilder::AddDims(const Expr& expr) {
@@ -317,9 +263,9 @@ std::vector<Statement> KernelBuilder::Close() {
   return statements;
 }
 
-void KernelBuilder::CloseFor(Statement header, const std::string& pragma) {
+void KernelBuilder::CloseFor(Statement header, const std::string& pragma, const CExpr& number) {
   header.body = Close();
-  if (!pragma.empty()) Append(Statement::Pragma(pragma));
+  if (!pragma.empty()) Append(Statement::Pragma(pragma, number));
   Append(std::move(header));
 }
 

@@ -68,6 +68,8 @@ class KernelBuilder {
   // A constant array of this kernel; returns its name.
   std::string ConstantArray(const std::string& wanted_name, ArrayRef<int64_t> values,
                             const std::string& comment);
+  // Where `node` takes indices below `extent`, or lengths, from `tensor`.
+  IndexSite SiteOf(const Node& node, const Value* tensor, const Expr& extent) const;
   // The number (from 1) of the first of some index sites, which follow one another, and the
   // constant of this kernel that holds it; the kernel gets the error parameter.
   int AddSites(ArrayRef<IndexSite> sites);
@@ -83,6 +85,7 @@ class KernelBuilder {
   // the first bad one, if there is such a loop, and EndNotes reports it.
   void BeginNotes();
   void EndNotes();
+  bool HasNotes() const { return !notes_.reports.empty(); }
   std::optional<CExpr> NotedIn(ArrayRef<CExpr> checked, const CExpr& extent, const CExpr& site);
   // An index expression in C, with numbers called as `names` say; its symbols become parameters.
   CExpr Write(const Expr& expr, const SizeNames& names);
@@ -92,7 +95,7 @@ class KernelBuilder {
   void Open(bool is_branch = false);  // a scope; branches keep everything they contain
   std::vector<Statement> Close();
   // The open scope becomes the body of a loop (LoopHeader), unrolled or not, or of an if.
-  void CloseFor(Statement header, const std::string& pragma = "");
+  void CloseFor(Statement header, const std::string& pragma = "", const CExpr& number = {});
   void CloseIf(const CExpr& condition) { Append(Statement::If(condition, Close())); }
   void Append(Statement statement);  // to the innermost scope, where it stands
   // `const index_type name = value;` and `if (condition) statement;`, where they stand

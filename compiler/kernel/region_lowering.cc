@@ -172,7 +172,6 @@ class ElementLowering : public LowerContext {
   // Where the check finds the data.
   RegionLowering::Origin OriginOf(const Scalar& data, int operand, ArrayRef<Expr> position) const;
   // The site of a check of data that `node`, this one or what it stands for, finds in `tensor`.
-  IndexSite SiteOf(const Node& node, const Value* tensor, const Expr& extent) const;
 
   RegionLowering& parent_;
   CExpr branch_target_;
@@ -305,29 +304,6 @@ RegionLowering::Origin ElementLowering::OriginOf(const Scalar& data, int operand
   return {tensor, Linearize(position, tensor->type.shape, ranges())};
 }
 
-IndexSite ElementLowering::SiteOf(const Node& node, const Value* tensor, const Expr& extent) const {
-  const Graph& program = parent_.builder_.program();
-  IndexSite site;
-  site.node = !node.provenance.empty() && !node.provenance[0].onnx_node.empty()
-                  ? node.provenance[0].onnx_node
-                  : std::string(GetOpDef(node.kind).text);
-  // The manifest knows the model's dims only; a row count that depends on the part is there as the
-  // smallest.
-  std::vector<std::string> symbols;
-  extent.CollectSymbols(symbols);
-  const bool known = std::all_of(symbols.begin(), symbols.end(), [&](const std::string& name) {
-    return std::any_of(program.symbols.begin(), program.symbols.end(),
-                       [&](const DimSymbol& dim) { return dim.name == name; });
-  });
-  site.extent = known ? extent : Expr(ranges().IntervalOf(extent).low);
-  site.tensor = tensor->name;
-  site.shape = tensor->type.shape;
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    if (program.inputs[i].get() == tensor) site.input = site.tensor = program.InputName(i);
-  }
-  return site;
-}
-
 Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operand,
                               ArrayRef<Expr> position, int chosen, int64_t axis) {
   KernelBuilder& builder = parent_.builder_;
@@ -344,10 +320,11 @@ Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operan
   for (size_t part = 0; part < alike.size(); ++part) {
     const Value* of_part = builder.ValueOfPart(indexed, part);
     const bool is_list = of_part != indexed;
-    sites.push_back(SiteOf(*alike[part], builder.ValueOfPart(origin.tensor, part),
-                           is_list ? of_part->type.shape[static_cast<size_t>(axis)] : extent));
+    sites.push_back(
+        builder.SiteOf(*alike[part], builder.ValueOfPart(origin.tensor, part),
+                       is_list ? of_part->type.shape[static_cast<size_t>(axis)] : extent));
   }
-  if (alike.empty()) sites.push_back(SiteOf(*node_, origin.tensor, extent));
+  if (alike.empty()) sites.push_back(builder.SiteOf(*node_, origin.tensor, extent));
   for (IndexSite& site : sites) site.values = values;
   const int number = builder.AddSites(sites);
   const CExpr site = alike.empty() ? CExpr(builder.SiteName(number)) : builder.SiteOfPart(number);

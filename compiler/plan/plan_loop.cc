@@ -384,6 +384,9 @@ class LoopPlanner {
     plan.block_size = GpuBlockSize(builder_);
     plan.blocks = 0;
     plan.launch_in_words = "blocks of one part each, one thread per vector of it or element";
+    // What takes a thread longest begins first, so that no block is left alone at the end.
+    std::stable_sort(groups_.begin(), groups_.end(),
+                     [&](const Group& a, const Group& b) { return Folded(a) > Folded(b); });
     if (groups_.size() == 1)
       builder_.AppendLet("block", BlockNumber(builder_));
     else
@@ -421,6 +424,10 @@ class LoopPlanner {
       builder_.CloseIf("block" < blocks);
       builder_.Assign("block", "block" - blocks);
     }
+  }
+
+  int64_t Folded(const Group& group) const {
+    return FoldedElements(group.segments[0].value, builder_.ranges());
   }
 
   // Element `i` of a group, or vector of `lanes`, of the rows that `names` name.

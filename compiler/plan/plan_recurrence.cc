@@ -104,7 +104,7 @@ class RecurrencePlanner : RecurrenceWriter {
 
   CExpr CheckedLength() {
     const Value* outside = lowering_.Outside(node_.operand(kLengths));
-    IndexSite site = SiteOf(node_, outside, sizes_.steps, builder_);
+    IndexSite site = builder_.SiteOf(node_, outside, sizes_.steps);
     site.values = IndexValues::kLength;
     const int number = builder_.AddSite(site);
     return Call("CheckedLength", {builder_.Buffer(outside)["row"], Steps(), "errors",

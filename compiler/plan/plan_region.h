@@ -29,9 +29,6 @@ KernelPlan PlanRecurrence(const Node& region, const PlanOptions& options, Kernel
 
 // The template argument of products on tensor cores; those of f32 are as `precision` says.
 CExpr TensorCoreArithmetic(Dtype dtype, const std::string& precision);
-// Where `node` takes indices below `extent`, or lengths, from `tensor`.
-IndexSite SiteOf(const Node& node, const Value* tensor, const Expr& extent,
-                 const KernelBuilder& builder);
 // `int` where every position fits it, else `long long`; the CPU always counts in long long.
 void ChooseIndexType(const Node& region, KernelBuilder& builder);
 // Bytes that must move and operations that must be done: operands once (gathered tables: the rows

@@ -187,7 +187,7 @@ class SequentialPlanner {
   CExpr CheckedIndex(const Scalar& data, int64_t axis, const Value* tensor, const Expr& at) {
     const Expr& extent = node_.operand(0)->type.shape[axis];
     const Value* outside = lowering_.Outside(tensor);
-    const int number = builder_.AddSite(SiteOf(node_, outside, extent, builder_));
+    const int number = builder_.AddSite(builder_.SiteOf(node_, outside, extent));
     return Call("CheckedIndex",
                 {data.value, builder_.Write(extent, Extent(node_.operand(0), axis)), "errors",
                  builder_.SiteName(number),

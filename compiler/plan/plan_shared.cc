@@ -92,22 +92,6 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
   }
 }
 
-IndexSite SiteOf(const Node& node, const Value* tensor, const Expr& extent,
-                 const KernelBuilder& builder) {
-  IndexSite site;
-  site.node = node.provenance.empty() || node.provenance[0].onnx_node.empty()
-                  ? std::string(GetOpDef(node.kind).text)
-                  : node.provenance[0].onnx_node;
-  site.tensor = tensor->name;
-  const Graph& program = builder.program();
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    if (program.inputs[i].get() == tensor) site.tensor = site.input = program.InputName(i);
-  }
-  site.shape = tensor->type.shape;
-  site.extent = extent;
-  return site;
-}
-
 CExpr TensorCoreArithmetic(Dtype dtype, const std::string& precision) {
   if (dtype == Dtype::kF16) return "Arithmetic::kHalf";
   if (dtype == Dtype::kBF16) return "Arithmetic::kBFloat16";

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/region/reducers.h"
 
 namespace fusec {
 
@@ -32,7 +33,29 @@ int64_t BitsOfPooledRows(const Value* value, bool pooled, int64_t elements_per_b
   return fewest;
 }
 
+// As FoldedElements; `seen` has what is known already.
+int64_t FoldedBehind(const Value* value, const Ranges& ranges,
+                     DenseMap<const Value*, int64_t>& seen) {
+  const Node* node = value ? value->producer : nullptr;
+  if (node == nullptr) return 1;
+  if (const auto known = seen.find(value); known != seen.end()) return known->second;
+  int64_t most = 1;
+  for (const Value* operand : node->operands)
+    most = std::max(most, FoldedBehind(operand, ranges, seen));
+  int64_t folded = 1;
+  if (GetOpDef(node->kind).op_class == OpClass::kReduction)
+    folded = ranges.IntervalOf(Product(ReducedDims(*node))).high;
+  else if (Folds(*node))
+    folded = kLongSegment;
+  return seen[value] = std::min(most * std::clamp<int64_t>(folded, 1, kLongSegment), kLongSegment);
+}
+
 }  // namespace
+
+int64_t FoldedElements(const Value* value, const Ranges& ranges) {
+  DenseMap<const Value*, int64_t> seen;
+  return FoldedBehind(value, ranges, seen);
+}
 
 int64_t LanesOfPooledRows(const Value* value) {
   ValueSet seen;
