@@ -25,6 +25,10 @@ FAMILIES = {**suite_graphs.FAMILIES, **family_graphs.FAMILIES}
 # Rows of the 26 tables of Criteo Kaggle: 33.8 million.
 KAGGLE_ROWS = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27,
                14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572]
+# Of MLPerf's DLRM-DCNv2 (Criteo 1 TB, multi-hot): rows of its 26 tables, and how many ids of a row each sums.
+MLPERF_ROWS = [40_000_000, 39060, 17295, 7424, 20265, 3, 7122, 1543, 63, 40_000_000, 3067956, 405282, 10,
+               2209, 11938, 155, 4, 976, 14, 40_000_000, 40_000_000, 40_000_000, 590152, 12973, 108, 36]
+MLPERF_BAGS = [3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1]  # 214
 SCALES = {"full": 2**31, "medium": 10_000, "small": 100}  # most rows of a table
 HASHED_IDS = 2**31 - 2  # raw ids of models that hash them themselves
 NUMPY_DTYPES = {"fp32": np.float32, "fp16": np.float16}
@@ -40,7 +44,7 @@ class Workload:
     family: str                                  # a function of suite_graphs or family_graphs, and its twins in PyTorch and JAX
     config: dict                                 # of that function
     cells: dict = dataclasses.field(default_factory=dict)  # precision class -> batches that are measured
-    id_rows: list = None                         # ids of column i are below id_rows[i]; default: config["rows"]
+    id_rows: list = None                         # ids of column i are below id_rows[i]; default: config["rows"], once for each id of a bag
 
 
 EVERY = ("highest", "high", "fp16")
@@ -58,6 +62,10 @@ WORKLOADS = {
     "dcnv2": Workload("dcnv2", {"rows": capped(KAGGLE_ROWS, 1_000_000), "dim": 128, "rank": 512, "crosses": 3,
                                 "bottom": [13, 512, 256, 128], "top": [1024, 1024, 512, 256, 1]},
                       dict.fromkeys(EVERY, [1, 128, 2048])),
+    # MLPerf's bags; the tables are cut to 1 million rows, which fit beside the peers' copies of them.
+    "dcnv2_bags": Workload("dcnv2", {"rows": capped(MLPERF_ROWS, 1_000_000), "bags": MLPERF_BAGS, "dim": 128, "rank": 512, "crosses": 3,
+                                     "bottom": [13, 512, 256, 128], "top": [1024, 1024, 512, 256, 1]},
+                           {"high": [2048], "fp16": [2048]}),
     "lora_mlp_16": Workload("lora_mlp", {"width": 16, "rank": 5}, dict.fromkeys(FLOAT32, [7])),
     "lora_mlp_1k": Workload("lora_mlp", {"width": 1024, "rank": 5}, dict.fromkeys(EVERY, [128, 4096])),
     "lola": Workload("lola", {"width": 1024}, dict.fromkeys(EVERY, [1, 1024])),
@@ -106,6 +114,8 @@ def inputs_of(name, batch, dtype, seed, scale="full", ids="uniform"):
     rng = np.random.default_rng([seed, batch, zlib.crc32(name.encode())])
     inputs = {}
     id_rows = workload.id_rows or config.get("rows")
+    if "bags" in config:
+        id_rows = [rows for rows, size in zip(id_rows, config["bags"]) for _ in range(size)]
     for i, (shape, rows) in enumerate(inputs_of_family(workload.family, config, id_rows)):
         if rows is None:
             inputs[f"in{i}"] = rng.standard_normal([batch, *shape], np.float32).astype(NUMPY_DTYPES[dtype])

@@ -99,6 +99,21 @@ class Builder:
             results.append(self.node("Gather", self.table(name, rows, dim), column, axis=0))
         return results
 
+    def bags(self, ids, tables, sizes):
+        """The sum of the rows of table i of the next sizes[i] columns of ids."""
+        results, begin = [], 0
+        for (name, rows, dim), size in zip(tables, sizes):
+            columns = self.node("Slice", ids, self.ints(begin), self.ints(begin + size), self.ints(1))
+            taken = self.node("Gather", self.table(name, rows, dim), columns, axis=0)
+            results.append(self.node("ReduceSum", taken, self.ints(1), keepdims=0))
+            begin += size
+        return results
+
+    def features(self, ids, config):
+        """A row for each table: of one id, or the sum of a bag."""
+        tables = named_tables(config)
+        return self.bags(ids, tables, config["bags"]) if "bags" in config else self.embeddings(ids, tables)
+
     def stack(self, parts):
         return self.node("Concat", *[self.node("Unsqueeze", part, self.ints(1)) for part in parts], axis=1)
 
@@ -122,6 +137,10 @@ class Builder:
 
 def named_tables(config):
     return [(f"tables.{i}", rows, config["dim"]) for i, rows in enumerate(config["rows"])]
+
+
+def ids_of_row(config):
+    return sum(config["bags"]) if "bags" in config else len(config["rows"])
 
 
 def lecture(b, config):
@@ -154,9 +173,9 @@ def dot(b, config):
 
 def dcnv2(b, config):
     """DLRM-DCNv2: low-rank cross layers x0 * (W (V x) + b) + x."""
-    dense, sparse = b.input([13]), b.input([len(config["rows"])], integer=True)
+    dense, sparse = b.input([13]), b.input([ids_of_row(config)], integer=True)
     d = b.node("Relu", b.mlp(dense, "bottom", config["bottom"]))
-    x0 = x = b.node("Concat", d, *b.embeddings(sparse, named_tables(config)), axis=1)
+    x0 = x = b.node("Concat", d, *b.features(sparse, config), axis=1)
     width = config["dim"] * (len(config["rows"]) + 1)
     for i in range(config["crosses"]):
         low = b.product(x, f"v.{i}", width, config["rank"], bias=False)

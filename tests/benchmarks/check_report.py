@@ -110,9 +110,9 @@ class Report(unittest.TestCase):
             self.assertEqual(len(data["runs"]), 2)
             self.assertEqual([contest["run"] for contest in data["cells"]["lola/1/high"]], [0, 1])
 
-    def test_the_suite_has_51_cells(self):
-        self.assertEqual(len(list(against_peers.all_cells(False))), 51)
-        self.assertEqual(len(list(against_peers.all_cells(True))), 61)
+    def test_the_suite_has_53_cells(self):
+        self.assertEqual(len(list(against_peers.all_cells(False))), 53)
+        self.assertEqual(len(list(against_peers.all_cells(True))), 63)
 
 
 class Turns(unittest.TestCase):

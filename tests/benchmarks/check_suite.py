@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 sys.path.append(str(Path(__file__).resolve().parents[2] / "models"))
 import suite  # noqa: E402
 
-SLOW = ("lecture_main", "dcnv2", "lora_block", "llama_block")
+SLOW = ("lecture_main", "dcnv2", "dcnv2_bags", "lora_block", "llama_block")
 
 
 def problem_of(fusec, model, folder):

@@ -28,10 +28,16 @@ def mlp(p, name, x):
     return x
 
 
-def look_up(p, config, ids):
+def rows_of(p, table, ids):
     """Without the checks of ids that XLA would otherwise add to every look-up."""
-    return [p[f"tables.{i}.weight"].at[ids[:, i]].get(mode="promise_in_bounds", wrap_negative_indices=False)
-            for i in range(len(config["rows"]))]
+    return p[f"tables.{table}.weight"].at[ids].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def look_up(p, config, ids):
+    if "bags" not in config:
+        return [rows_of(p, i, ids[:, i]) for i in range(len(config["rows"]))]
+    ends = np.cumsum(config["bags"])
+    return [rows_of(p, i, ids[:, end - size:end]).sum(1) for i, (end, size) in enumerate(zip(ends, config["bags"]))]
 
 
 def layer_norm(x, weight=None, bias=None):

@@ -18,3 +18,8 @@ def tables_of(config):
 
 def look_up(tables, ids):
     return [table(ids[:, i]) for i, table in enumerate(tables)]
+
+
+def sum_bags(tables, ids, sizes):
+    """Of each table the sum of the rows that its next columns of ids name."""
+    return [table(bag).sum(1) for table, bag in zip(tables, ids.split(sizes, 1))]

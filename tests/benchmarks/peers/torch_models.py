@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn import functional
 
 import family_models
-from modules import ALPHA, look_up, mlp, tables_of
+from modules import ALPHA, look_up, mlp, sum_bags, tables_of
 
 
 def indices_of(family, config):
@@ -56,6 +56,7 @@ class Dcnv2(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.tables = tables_of(config)
+        self.bags = config.get("bags")
         self.bottom = mlp(config["bottom"], nn.ReLU())
         width, rank = config["dim"] * (len(config["rows"]) + 1), config["rank"]
         self.v = nn.ModuleList([nn.Linear(width, rank, bias=False) for _ in range(config["crosses"])])
@@ -63,7 +64,8 @@ class Dcnv2(nn.Module):
         self.top = mlp([width, *config["top"]], nn.Sigmoid())
 
     def forward(self, dense, sparse):
-        x0 = x = torch.cat([self.bottom(dense), *look_up(self.tables, sparse)], 1)
+        features = sum_bags(self.tables, sparse, self.bags) if self.bags else look_up(self.tables, sparse)
+        x0 = x = torch.cat([self.bottom(dense), *features], 1)
         for v, w in zip(self.v, self.w):
             x = x0 * w(v(x)) + x
         return self.top(x)
