@@ -44,8 +44,7 @@ bool PadRows(Graph& graph, size_t place) {
   const auto found = readers.find(concat.result());
   if (missing == 0 || found == readers.end() || IsOutput(graph, concat.result())) return false;
   const auto takes_padding = [&](const Node* reader) {
-    return RightWeights(*reader).has_value() && reader->operand(0) == concat.result() &&
-           reader->operand(1) != concat.result();
+    return RightWeights(*reader).has_value() && reader->operand(0) == concat.result();
   };
   if (!std::all_of(found->second.begin(), found->second.end(), takes_padding)) return false;
 

@@ -165,9 +165,7 @@ class Splitter {
   Node* BiasOf(const Node& product, const ReaderMap& readers) const {
     if (!HasOneReader(graph_, readers, product.result())) return nullptr;
     Node* add = readers.at(product.result())[0];
-    if (add->kind != OpKind::kAdd || add->operand(0) == add->operand(1) ||
-        add->result()->type != product.result()->type)
-      return nullptr;
+    if (add->kind != OpKind::kAdd || add->result()->type != product.result()->type) return nullptr;
     const Value* bias = add->operand(add->operand(0) == product.result() ? 1 : 0);
     const bool is_bias = IsConstant(bias) && bias->type.rank() > 0 &&
                          bias->type.rank() <= product.result()->type.rank() &&

@@ -8,6 +8,7 @@
 #include "compiler/plan/plan_program.h"
 #include "passes/pass_manager.h"
 #include "tests/property/compiled_graphs.h"
+#include "tests/property/random_generator.h"
 #include "tests/property/random_graph.h"
 #include "tests/property/run_settings.h"
 
@@ -28,6 +29,17 @@ int LaunchesOf(const Graph& graph, const std::set<std::string>& disabled) {
 }
 
 }  // namespace
+
+void FillPayloads(Graph& graph) {
+  Random random(0);
+  for (const auto& node : graph.nodes) {
+    TensorData& data = node->constant;
+    if (node->kind != OpKind::kConstant || data.bytes() != nullptr) continue;
+    const TensorType& type = node->result()->type;
+    data = TensorData(type.dtype, *StaticShape(type.shape));
+    for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random.Eighths());
+  }
+}
 
 void ExpectSameMeaning(const MakeGraph& make, const std::string& pass, int changes_one_in) {
   int changed = 0;

@@ -11,6 +11,9 @@ namespace fusec {
 // A random graph with a batch, of a seed.
 using MakeGraph = std::function<std::unique_ptr<Graph>(uint64_t seed)>;
 
+// Random numbers for constants whose payload is in no file.
+void FillPayloads(Graph& graph);
+
 // Runs `pass` alone on 300 graphs, and expects that these compute the same behind it, to the bit, and that it changes more than one in
 // `changes_one_in` of them.
 void ExpectSameMeaning(const MakeGraph& make, const std::string& pass, int changes_one_in);

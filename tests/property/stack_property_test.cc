@@ -108,6 +108,7 @@ class TowersGenerator {
     if (activation == 1) return Make(OpKind::kMul, {x, Make(OpKind::kSigmoid, {x})});
     if (activation == 2) return Make(OpKind::kMax, {x, Builder(*graph_).Scalar(dtype_, -0.25)});
     if (activation == 3) return Make(OpKind::kTanh, {x});
+    if (activation == 4) return Make(OpKind::kGelu, {x}, {{"approximate", std::string(random_.OneIn(8) ? "none" : "tanh")}});
     return x;
   }
 
