@@ -6,7 +6,8 @@ usage: run.py [--build FOLDER] [--only WORD] [--first N] [--faults N] [--work FO
 
 A fault changes one place of one source file. That file alone is compiled and linked in the place of the true one; no file of the checkout is
 touched. Judges run in order of speed until one that compares answers finds the fault; goldens, which only see that a text is another, run
-for each fault and are named beside it. Exit code 1: a fault that no judge of answers finds, unless its line in faults.txt says why none can.
+for each fault and are named beside it. Seconds are of a processor, so that other work on the machine changes neither a verdict nor the table.
+Exit code 1: a fault that no judge of answers finds, unless its line in faults.txt says why none can.
 """
 
 import argparse
@@ -14,31 +15,48 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
-import time
+import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
-MOST_SECONDS = 900  # of one judge. One that takes longer has found nothing: the machine may be slow
+MOST_SECONDS = 900  # of a processor, for the process of one judge. One that takes longer has found nothing
+MOST_SECONDS_ASLEEP = 7200  # on the clock, for one that waits and never goes on
 ENDLESS = "does not end"
 os.environ.setdefault("FUSEC_PROPERTY_RUNS", "100")  # random graphs of each property
 
-GOLDENS = ("goldens", "passes_tests", "All/Passes.*")
-# name, program, GoogleTest filter: what compares answers, the fastest first.
+
+class Judge(typing.NamedTuple):
+    name: str
+    program: str
+    tests: str  # a filter of GoogleTest
+    settings: dict = {}  # of the environment
+
+
+GOLDENS = Judge("goldens", "passes_tests", "All/Passes.*")
+# What compares answers, the fastest first.
 JUDGES = [
-    ("graphs", "property_tests", "PassesProperty.*:SegmentsProperty.*:AlgebraProperty.*:ChannelsLastProperty.*:*ComputeTheSame:"
-     "RequestsProperty.SplitKeepsMeaning:IndexPolicy*Interpreter*:*.TextKeepsMeaning"),
-    ("cpu code", "property_tests", "CodegenProperty.Cpu*:CodegenProperty.Rounding*:*CpuAnswersMatch:*MatchOnTheCpu*:IndexPolicy*OnTheCpu*:"
-     "SharedValues.*:CountedRows.*:Of/PointwiseOps.*:Of/StructuralOps.*:Of/Recurrences.AnswersMatch*"),
-    ("gpu text", "property_tests", "*Property.GpuAnswers*:CodegenProperty.Rows*:CodegenProperty.PlansForGpu:*OpsOnGpu*:*Pairs*.AnswersMatch*:"
-     "*Prologue*.AnswersMatch*:*SlotMatMul*:BlockProgram*:SharedProduct*:Of/Recurrences.AnswersOnGpu*:IndexPolicy*Kernels*:MemoryPlaces.*:"
-     "StackProperty.*:JoinProperty.*:RequestsProperty.Epilogues*"),
-    ("models", "property_tests", "All/ModelsProperty.*"),
-    ("unit tests", "unit_tests", "*"),
-    ("attention, products", "property_tests", "Attention*:Emulation.ProductsAreRight:CodegenProperty.Candidates*:CodegenProperty.Products*"),
+    Judge("cases of passes", "property_tests", "PassesProperty.EachPassChanges*"),
+    Judge("graphs", "property_tests",
+          "PassesProperty.*:SegmentsProperty.*:AlgebraProperty.*:ChannelsLastProperty.*:*ComputeTheSame:RequestsProperty.SplitKeepsMeaning:"
+          "IndexPolicy*Interpreter*:*.TextKeepsMeaning"),
+    Judge("cpu code", "property_tests",
+          "CaseGraphs.Cpu*:CodegenProperty.Cpu*:CodegenProperty.Rounding*:*CpuAnswersMatch:*MatchOnTheCpu*:IndexPolicy*OnTheCpu*:"
+          "SharedValues.*:CountedRows.*:Of/PointwiseOps.*:Of/StructuralOps.*:Of/Recurrences.AnswersMatch*"),
+    Judge("gpu text", "property_tests",
+          "CaseGraphs.Gpu*:*Property.GpuAnswers*:CodegenProperty.Rows*:CodegenProperty.PlansForGpu:*OpsOnGpu*:*Pairs*.AnswersMatch*:"
+          "*Prologue*.AnswersMatch*:*SlotMatMul*:BlockProgram*:SharedProduct*:Of/Recurrences.AnswersOnGpu*:IndexPolicy*Kernels*:"
+          "MemoryPlaces.*:StackProperty.*:JoinProperty.*:RequestsProperty.Epilogues*"),
+    Judge("models", "property_tests", "All/ModelsProperty.*"),
+    Judge("unit tests", "unit_tests", "*"),
+    Judge("attention, products", "property_tests",
+          "Attention*:Emulation.ProductsAreRight:CodegenProperty.Candidates*:CodegenProperty.Products*"),
+    Judge("emulation", "property_tests", "Attention*:BlockProgram*", {"FUSEC_PROPERTY_DEVICE": "emulation"}),
 ]
 
 
@@ -107,15 +125,25 @@ class Builder:
         return self.work / program
 
 
-def judge(program, tests, build):
+def processor_seconds():
+    """Of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def ask(judge, program, build):
     """What the program fails with, or None; and the seconds that it took."""
-    begin = time.monotonic()
-    words = [str(program), f"--gtest_filter={tests}", "--gtest_fail_fast"]
+    begin = processor_seconds()
+    words = [str(program), f"--gtest_filter={judge.tests}", "--gtest_fail_fast"]
     try:
-        done = subprocess.run(words, cwd=build, capture_output=True, text=True, errors="replace", timeout=MOST_SECONDS)
+        done = subprocess.run(words, cwd=build, env=os.environ | judge.settings, capture_output=True, text=True, errors="replace",
+                              timeout=MOST_SECONDS_ASLEEP,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 10)))
     except subprocess.TimeoutExpired:
-        return ENDLESS, MOST_SECONDS
-    seconds = time.monotonic() - begin
+        return ENDLESS, processor_seconds() - begin
+    seconds = processor_seconds() - begin
+    if done.returncode == -signal.SIGXCPU:
+        return ENDLESS, seconds
     if done.returncode == 0:
         return None, seconds
     failed = re.findall(r"^\[  FAILED  \] ([\w/.]+)", done.stdout, re.M)
@@ -125,22 +153,27 @@ def judge(program, tests, build):
     return f"{started[-1] if started else program.name} crashes", seconds
 
 
+def judges_of(fault):
+    """In their order. What plans and writes kernels changes no graph, so that what judges graphs comes last there."""
+    judges = JUDGES if fault.file.startswith("passes/") else JUDGES[2:] + JUDGES[:2]
+    return judges[:2] if fault.equal else judges
+
+
 def try_fault(fault, builder):
     """The row of the table."""
     builder.compile(fault)
     row = {"file": fault.file, "what": fault.what, "goldens": None, "judge": None, "test": None, "equal": fault.equal, "seconds": 0.0}
-    _, program, tests = GOLDENS
-    row["goldens"], _ = judge(builder.link(program), tests, builder.build)
+    row["goldens"], _ = ask(GOLDENS, builder.link(GOLDENS.program), builder.build)
     linked = {}
-    for name, program, tests in JUDGES[:1] if fault.equal else JUDGES:
-        if program not in linked:
-            linked[program] = builder.link(program)
-        test, seconds = judge(linked[program], tests, builder.build)
+    for judge in judges_of(fault):
+        if judge.program not in linked:
+            linked[judge.program] = builder.link(judge.program)
+        test, seconds = ask(judge, linked[judge.program], builder.build)
         row["seconds"] += seconds
         if test == ENDLESS:
-            row["test"] = f"{name} {ENDLESS}"
+            row["test"] = f"{judge.name} {ENDLESS}"
         elif test:
-            row["judge"], row["test"] = name, test
+            row["judge"], row["test"] = judge.name, test
             break
     return row
 
