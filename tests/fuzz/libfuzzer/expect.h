@@ -1,0 +1,16 @@
+// What a fuzzer holds to be true of every input.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace fusec {
+
+inline void Expect(bool holds, const std::string& what) {
+  if (holds) return;
+  std::fprintf(stderr, "does not hold: %s\n", what.c_str());
+  std::abort();
+}
+
+}  // namespace fusec
