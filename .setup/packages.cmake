@@ -16,24 +16,10 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # the packages of the libraries that the
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # the same for packages of others that are linked with the library
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 
-# What Debian's policy wants in a package's folder of documents: copyright (12.5) with fusec's own state and the texts of what is linked
-# into its files, which are packages of Debian, and ONNX; changelog.gz (12.7).
-set(copyright_of_onnx "Copyright (c) ONNX Project Contributors\nLicense: Apache-2.0, whose text is in /usr/share/common-licenses/Apache-2.0\n")
+# What Debian's policy wants in a package's folder of documents: copyright (12.5) and changelog.gz (12.7).
 function(fusec_documents component package)
-  string(CONCAT text "Copyright: the authors of fusec\nLicense: none. The authors have chosen none yet. Until they do, no right to use, "
-                     "copy, change or\ndistribute fusec follows from this package.\n")
-  foreach(part ${ARGN})
-    set(file /usr/share/doc/${part}/copyright)
-    set(of_part "The text was not on the machine that made this package.\n")
-    if(DEFINED copyright_of_${part})
-      set(of_part ${copyright_of_${part}})
-    elseif(EXISTS ${file})
-      file(READ ${file} of_part)
-    endif()
-    string(APPEND text "\n---- linked in: ${part} ----\n\n${of_part}")
-  endforeach()
   set(made ${CMAKE_BINARY_DIR}/package/${package})
-  file(WRITE ${made}/copyright "${text}")
+  fusec_write_notices(${made}/copyright ${ARGN})
   # Its date is that of the package (SOURCE_DATE_EPOCH).
   set(entry "${package} (${PROJECT_VERSION}) unstable; urgency=medium\n\n  * This is release ${PROJECT_VERSION}.\n\n -- ${FUSEC_MAINTAINER}")
   install(CODE "string(TIMESTAMP date \"%a, %d %b %Y %H:%M:%S +0000\" UTC)
@@ -45,6 +31,12 @@ set(parts_of_both gcc-12-base libxxhash-dev)  # libstdc++ is gcc-12-base's
 fusec_documents(program fusec ${parts_of_both} libcli11-dev libexpected-dev libprotobuf-dev llvm-${llvm_version}-dev nlohmann-json3-dev onnx)
 fusec_documents(runtime libfusec-rt${FUSEC_ABI_VERSION} ${parts_of_both})
 fusec_documents(development libfusec-dev)
+
+# The manual page is what the program says of itself.
+install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} -D FUSEC=$<TARGET_FILE:fusec> -D VERSION=${PROJECT_VERSION}
+                                      -D PAGE=${CMAKE_BINARY_DIR}/package/fusec.1
+                                      -P ${CMAKE_SOURCE_DIR}/.setup/manual_page.cmake COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
+install(FILES ${CMAKE_BINARY_DIR}/package/fusec.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME fusec)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION devel)

@@ -4,6 +4,7 @@
 usage: check_packages.py BUILD_FOLDER CMAKE ROOT
 """
 
+import gzip
 import pathlib
 import re
 import sys
@@ -15,7 +16,7 @@ BUILD, CMAKE, ROOT = (pathlib.Path(argument).absolute() for argument in sys.argv
 RELEASE = re.search(r'FUSEC_VERSION "(.*)"', (ROOT / "runtime/include/fusec/fusec.h").read_text()).group(1)
 # package -> its files below /usr, but for its documents, and what its control file must name, with the reason in .setup/packages.cmake
 PACKAGES = {
-    "fusec": (["bin/fusec"], {"Depends": ["g++ | c++-compiler", "libc6", "libfmt9", "libgomp1", "zlib1g"], "Recommends": ["libdnnl2"]}),
+    "fusec": (["bin/fusec", "share/man/man1/fusec.1.gz"], {"Depends": ["g++ | c++-compiler", "libc6", "libfmt9", "libgomp1", "zlib1g"], "Recommends": ["libdnnl2"]}),
     "libfusec-rt1": (
         ["lib/libfusec_rt.so.1", f"lib/libfusec_rt.so.1.{RELEASE}"],
         {"Depends": ["libc6", "libgomp1"], "Recommends": ["libdnnl2"]},
@@ -26,6 +27,17 @@ PACKAGES = {
          "lib/cmake/fusec/fusecTargets.cmake", "lib/libfusec_rt.so", "lib/pkgconfig/fusec.pc"],
         {"Depends": [f"libfusec-rt1 (= {RELEASE})"]},
     ),
+}  # fmt: skip
+# package -> what is linked into its files, and a word of each part's licence
+PARTS = {
+    "fusec": ["gcc-12-base", "libxxhash-dev", "libcli11-dev", "libexpected-dev", "libprotobuf-dev", "llvm-19-dev", "nlohmann-json3-dev", "onnx"],
+    "libfusec-rt1": ["gcc-12-base", "libxxhash-dev"],
+    "libfusec-dev": [],
+}  # fmt: skip
+COPYRIGHTS = {
+    "gcc-12-base": "GCC RUNTIME LIBRARY EXCEPTION", "libxxhash-dev": "Yann Collet", "libcli11-dev": "University of Cincinnati",
+    "libexpected-dev": "CC0", "libprotobuf-dev": "Google Inc.", "llvm-19-dev": "LLVM Exceptions",
+    "nlohmann-json3-dev": "Niels Lohmann", "onnx": "ONNX Project Contributors",
 }  # fmt: skip
 
 
@@ -65,9 +77,18 @@ def main():
                     assert set(wanted) <= set(found), f"{package} {field}: {value}"
 
         def copyright_is_told():  # fusec's own, and of all that is linked in
-            for package in PACKAGES:
+            for package, parts in PARTS.items():
                 text = (folder / package / "usr/share/doc" / package / "copyright").read_text()
-                assert "License: none." in text and "was not on the machine" not in text, f"{package}: {text}"
+                assert "License: none." in text, f"{package}: {text}"
+                assert re.findall("^---- contains: (.*) ----$", text, re.M) == parts, f"{package}: {text}"
+                assert all(COPYRIGHTS[part] in text for part in parts), f"{package}: {text}"
+
+        def manual_has_all_verbs():
+            page = gzip.decompress((folder / "fusec/usr/share/man/man1/fusec.1.gz").read_bytes()).decode()
+            overview = run(folder / "fusec/usr/bin/fusec", "--help")
+            verbs = re.findall(r"^       fusec ([a-z]+) ", overview, re.M)
+            assert len(verbs) > 9 and re.findall("^.SH FUSEC (.*)$", page, re.M) == ["compile", *verbs], page[:2000]
+            assert r"\-\-matmul\-precision" in page and not re.search("^['.](?!SH|TH|nf|fi)", page, re.M)
 
         def library_is_known():  # to the loader, and to packages that are linked with it
             control = folder / "control"
@@ -82,7 +103,7 @@ def main():
         def program_runs():
             assert RELEASE in run(folder / "fusec/usr/bin/fusec", "--version")
 
-        for case in (names, contents, dependencies, copyright_is_told, library_is_known, same_bytes, program_runs):
+        for case in (names, contents, dependencies, copyright_is_told, manual_has_all_verbs, library_is_known, same_bytes, program_runs):
             check(case.__name__, case)
     return report()
 

@@ -27,6 +27,15 @@ print(model)
 print(memoryview(model(x)).shape, memoryview(model(x)).tolist()[0] == memoryview(model(x)).tolist()[1])
 print(fusec.__file__)
 """
+# What is in the wheel, as .setup/notices.cmake calls it, and a word of its licence.
+COPYRIGHTS = {
+    "gcc-12-base": "GCC RUNTIME LIBRARY EXCEPTION", "libcli11-dev": "University of Cincinnati", "libexpected-dev": "CC0",
+    "libfmt-dev": "Victor Zverovich", "libprotobuf-dev": "Google Inc.", "libxxhash-dev": "Yann Collet", "llvm-19-dev": "LLVM Exceptions",
+    "nanobind": "Wenzel Jakob", "nlohmann-json3-dev": "Niels Lohmann", "onnx": "ONNX Project Contributors",
+    "robin_map": "Thibaut Goetghebuer-Planchon", "zlib1g": "Jean-loup Gailly",
+}  # fmt: skip
+# Libraries that go with it, which are parts of these: fmt, GCC (the other three) and zlib.
+LIBRARIES = {"libfmt", "libgcc_s", "libgomp", "libstdc++", "libz"}
 
 
 def check(name, good, text):
@@ -46,6 +55,20 @@ def build(folder):
     code, text = run(PYTHON, BUILDER, BUILD, folder, PATH=path)
     check("the wheel is built", code == 0, text)
     return next(folder.glob("fusec-*.whl"), None)
+
+
+def check_notices(wheel):
+    """It has the licence of each part that is linked into its files or lies beside them, with the texts that Debian's copyright files name."""
+    text = wheel.read("fusec/THIRD_PARTY_NOTICES.txt").decode()
+    parts = re.findall("^---- contains: (.*) ----$", text, re.M)
+    check("the parts of the wheel are named", set(COPYRIGHTS) == set(parts), parts)
+    missing = [part for part, notice in COPYRIGHTS.items() if notice not in text]
+    check("their licences are there", not missing and "License: none." in text, missing)
+    named = {path.rstrip(".") for path in re.findall(r"/usr/share/common-licenses/[\w.+-]+", text)}
+    missing = [path for path in named if f"---- text of {path} ----" not in text]
+    check("the common licences are there", named and not missing, missing)
+    beside = {re.sub(r"\.so.*", "", pathlib.Path(name).name) for name in wheel.namelist() if name.startswith("fusec/lib/")}
+    check("no other library lies beside them", beside == {"libfusec_rt", *LIBRARIES}, beside)
 
 
 def check_platform(wheel, folder):
@@ -68,6 +91,7 @@ def main():
         names = zipfile.ZipFile(wheel).namelist()
         wanted = ["fusec/py.typed", "fusec/_native.pyi", "fusec/serve/__main__.py", "fusec/bin/fusec", "fusec/lib/libfusec_rt.so.1"]
         check("it has its parts", set(wanted) <= set(names), "\n".join(names))
+        check_notices(zipfile.ZipFile(wheel))
         check_platform(wheel, folder)
         environment = folder / "environment"
         subprocess.run(["/usr/bin/env", "python3", "-m", "venv", environment], check=True)

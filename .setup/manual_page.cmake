@@ -1,0 +1,20 @@
+# Writes the manual page PAGE.gz of FUSEC, of the release VERSION: what the program and each of its verbs print for -h.
+function(fusec_help out)
+  execute_process(COMMAND ${FUSEC} ${ARGN} -h OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE "\\" "\\e" text "${text}")
+  string(REPLACE "-" "\\-" text "${text}")
+  string(REGEX REPLACE "(^|\n)([.'])" "\\1\\\\&\\2" text "${text}")
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+fusec_help(overview)
+set(page ".TH FUSEC 1 \"\" \"fusec ${VERSION}\" \"User Commands\"\n.SH NAME\nfusec \\- graph compiler from ONNX to fused CUDA C\n\
+.SH DESCRIPTION\n.nf\n${overview}.fi\n")
+string(REGEX MATCHALL "\n       fusec [a-z]+ " lines "\n       fusec compile ${overview}")
+foreach(line ${lines})
+  string(REGEX REPLACE ".* ([a-z]+) $" "\\1" verb "${line}")
+  fusec_help(of_verb ${verb})
+  string(APPEND page ".SH FUSEC ${verb}\n.nf\n${of_verb}.fi\n")
+endforeach()
+file(WRITE ${PAGE} "${page}")
+execute_process(COMMAND gzip -9nf ${PAGE} COMMAND_ERROR_IS_FATAL ANY)
