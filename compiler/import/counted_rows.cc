@@ -3,45 +3,21 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/import/counted_views.h"
 #include "compiler/ir/integer_facts.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/recurrence.h"
+#include "compiler/ops/places.h"
 
 namespace fusec {
 namespace {
 
-bool IsCount(const AtomRef& atom) {
-  return atom->kind == Atom::Kind::kSymbol && atom->name.starts_with(kCountPrefix);
-}
-
-// Whether `dim` is one count times a factor without counts: rows behind it are those behind the
-// count.
-bool IsCountOfRows(const Expr& dim) {
-  if (dim.terms().size() != 1) return false;
-  const Atoms& atoms = dim.terms()[0].atoms;
-  const auto mentions = [](const AtomRef& atom) {
-    return IsCount(atom) || IsCounted(atom->left) || IsCounted(atom->right);
-  };
-  return std::count_if(atoms.begin(), atoms.end(), mentions) == 1 &&
-         std::any_of(atoms.begin(), atoms.end(), IsCount);
-}
-
-// The axis of `shape` that is a count of rows, the only one that mentions counts; -1 if there is
-// none, or if there are several or others.
-int CountedAxis(ShapeRef shape) {
-  int found = -1;
-  for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
-    if (!IsCounted(shape[axis])) continue;
-    if (found >= 0 || !IsCountOfRows(shape[axis])) return -1;
-    found = axis;
-  }
-  return found;
-}
-int CountedAxis(const Value* value) { return CountedAxis(value->type.shape); }
+std::vector<int> CountedAxes(const Value* value) { return CountedAxes(value->type.shape); }
 
 // Whether counts are in places where no rule holds.
 bool IsUnclear(const Value* value) {
-  return value != nullptr && IsCounted(value->type.shape) && CountedAxis(value) < 0;
+  return value != nullptr && !std::all_of(value->type.shape.begin(), value->type.shape.end(),
+                                          [](const Expr& dim) { return IsSumOfCounts(dim); });
 }
 bool IsUnclear(const Node& node) {
   return std::any_of(node.operands.begin(), node.operands.end(),
@@ -50,69 +26,49 @@ bool IsUnclear(const Node& node) {
                      [](const auto& result) { return IsUnclear(result.get()); });
 }
 
-bool Has(const std::vector<int64_t>& axes, int axis) {
+template <typename Axes>
+bool Has(const Axes& axes, int64_t axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-Expr SizeBefore(ShapeRef shape, int axis) {
-  return Product(Shape(shape.begin(), shape.begin() + axis));
+// Whether none of `axes` is counted in `value`.
+bool AreWhole(const Value* value, const std::vector<int64_t>& axes) {
+  return std::none_of(axes.begin(), axes.end(),
+                      [&](int64_t axis) { return Has(CountedAxes(value), axis); });
 }
 
-// Whether each row of the result comes from the same row of the operand.
-bool KeepsRows(const Node& view) {
-  const Shape& from = view.operand(0)->type.shape;
-  const Shape& to = view.result()->type.shape;
-  const int before = CountedAxis(from), after = CountedAxis(to);
-  switch (view.kind) {
-    case OpKind::kIdentity:
-    case OpKind::kTranspose:
-      return true;
-    case OpKind::kExpand:  // broadcasting aligns the last axes
-      return before < 0 || from.size() - before == to.size() - after;
-    case OpKind::kTile:  // along other axes
-      return before >= 0 && before == after && from[before] == to[after];
-    case OpKind::kReshape:  // [count*4, 8] has the rows of [count, 4, 8] in the same order
-      return before >= 0 && after >= 0 && SizeBefore(from, before) == SizeBefore(to, after);
-    case OpKind::kSlice:
-      return before >= 0 && before == after && from[before] == to[after] &&
-             view.Get<Exprs>("starts")[before].IsConstant(0);
-    default:
-      return false;
-  }
-}
-
-bool IsRowLocalComposite(const Node& node, int axis) {
+bool IsRowLocalComposite(const Node& node) {
+  const Value* x = node.operand(0);
   switch (node.kind) {
     case OpKind::kMean:
     case OpKind::kSum:
       return true;
     case OpKind::kLogSoftmax:
     case OpKind::kSoftmax:
-      return axis != node.Int("axis");
+      return AreWhole(x, {node.Int("axis")});
     case OpKind::kReduceL1:
     case OpKind::kReduceL2:
     case OpKind::kReduceLogSum:
     case OpKind::kReduceLogSumExp:
     case OpKind::kReduceSumSquare:
-      return !Has(node.Ints("axes"), axis);
+      return AreWhole(x, node.Ints("axes"));
     case OpKind::kLayerNormalization:
     case OpKind::kRMSNormalization:
-      return axis < node.Int("axis");
+      return AreWhole(x, AxesFrom(node.Int("axis"), x->type.rank()));
     case OpKind::kGemm:
-      return axis == 0 && node.Int("transpose_a") == 0 && CountedAxis(node.operand(1)) < 0;
+      return AreWhole(x, {node.Int("transpose_a") != 0 ? 0 : 1});
     default:
       return false;
   }
 }
 
-// Whether the counted axes of both factors are axes of the product: rows, columns or a batch.
+// Whether the counted axes of the factors are axes of the product: rows, columns or a batch.
 bool IsRowLocalProduct(const Node& product) {
   for (int i = 0; i < 2; ++i) {
     const Value* factor = product.operand(i);
-    const int axis = CountedAxis(factor);
     const bool is_transposed = product.Int(i == 0 ? "transpose_a" : "transpose_b") != 0;
     const int depth = factor->type.rank() - ((i == 0) == is_transposed ? 2 : 1);
-    if (axis >= 0 && axis == depth) return false;
+    if (!AreWhole(factor, {depth})) return false;
   }
   return true;
 }
@@ -158,6 +114,10 @@ class Rewrite {
         return Fold(Extremum(ElementType(), false));
       case OpKind::kReduceMin:
         return Fold(Extremum(ElementType(), true));
+      case OpKind::kConcat:
+        return Concat();
+      case OpKind::kReshape:
+        return {ReshapeBeforeCounts(node_.operand(0), node_.result()->type.shape, count_of_, f_)};
       case OpKind::kCumProd:  // from the end
       case OpKind::kReduceProd:
         return Fold(TensorData::From<int64_t>(ElementType(), {}, {1}));
@@ -202,9 +162,6 @@ class Rewrite {
   Value* Integer(int64_t value) {
     return builder_.Constant(TensorData::From<int64_t>(Dtype::kI64, {}, {value}));
   }
-  Value* Bound(const Expr& size) {  // the bound of a count takes its place in the end
-    return f_.Make(Kind::kSymbolicDims, {}, {{"values", Exprs{size}}, {"scalar", int64_t{1}}});
-  }
   // Whether each of `sizes` has an element at least, once bounds are in the places of counts.
   bool HaveElements(const Exprs& sizes) const {
     return std::all_of(sizes.begin(), sizes.end(), [&](const Expr& size) {
@@ -218,20 +175,23 @@ class Rewrite {
     });
   }
 
-  // x where its rows along `axis` are before the count, `other` behind.
-  Value* Masked(Value* x, int axis, Value* other) {
-    const Expr& rows = x->type.shape[axis];
-    Value* count = SizeAsData(rows, count_of_, f_);
-    Value* is_before = f_.Make(Kind::kLess, {f_.Iota(0, rows), count}, {}, "is_before_count");
-    return f_.Where(f_.AlongAxis(is_before, axis, x->type.rank()), x, other);
+  // x where its elements are before all counts, `other` behind.
+  Value* Masked(Value* x, Value* other) {
+    for (const int axis : CountedAxes(x)) {
+      const Expr& rows = x->type.shape[axis];
+      Value* count = SizeAsData(rows, count_of_, f_);
+      Value* is_before = f_.Make(Kind::kLess, {f_.Iota(0, rows), count}, {}, "is_before_count");
+      is_before = f_.AlongAxis(is_before, axis, x->type.rank());
+      x = f_.Make(Kind::kWhere, {is_before, x, other}, {}, x->name);  // as errors name indices
+    }
+    return x;
   }
-  Value* Masked(Value* x, int axis, TensorData other) {
-    return Masked(x, axis, builder_.Constant(std::move(other), "neutral"));
+  Value* Masked(Value* x, TensorData other) {
+    return Masked(x, builder_.Constant(std::move(other), "neutral"));
   }
 
   ValueList Fold(TensorData neutral) {
-    Value* x = node_.operand(0);
-    return Again({Masked(x, CountedAxis(x), std::move(neutral))});
+    return Again({Masked(node_.operand(0), std::move(neutral))});
   }
 
   ValueList Mean() {
@@ -241,20 +201,24 @@ class Rewrite {
     for (const int64_t axis : node_.Ints("axes")) folded.push_back(x->type.shape[axis]);
     const Dtype wide = ComputeDtype(x->type.dtype);
     Value* count = f_.Cast(SizeAsData(Product(folded), count_of_, f_), wide);
-    Value* before = f_.Cast(Masked(x, CountedAxis(x), TensorData(x->type.dtype, {})), wide);
+    Value* before = f_.Cast(Masked(x, TensorData(x->type.dtype, {})), wide);
     Value* sum =
         f_.Reduce(Kind::kReduceSum, before, node_.Ints("axes"), node_.Int("keepdims") != 0);
     return {f_.Cast(f_.Div(sum, count), x->type.dtype)};
   }
 
+  ValueList Concat() {
+    const ValueList joined = Again(node_.operands);
+    const auto axis = static_cast<int>(node_.Int("axis"));
+    if (joined.empty()) return {};
+    return {ConcatBeforeCounts(joined[0], node_.operands, axis, count_of_, f_)};
+  }
+
   // A sum over counted rows of both factors. Both are 0 behind: 0 times infinity is NaN.
   ValueList SumOfProducts() {
     ValueList factors;
-    for (int i = 0; i < 2; ++i) {
-      Value* factor = node_.operand(i);
-      const int axis = CountedAxis(factor);
-      if (axis < factor->type.rank() - 2) return {};
-      factors.push_back(Masked(factor, axis, TensorData(factor->type.dtype, {})));
+    for (Value* factor : node_.operands) {
+      factors.push_back(Masked(factor, TensorData(factor->type.dtype, {})));
     }
     return Again(std::move(factors));
   }
@@ -262,9 +226,10 @@ class Rewrite {
   // Sequences behind the count have no steps.
   ValueList Sequences() {
     Value* lengths = node_.operand(kLengths);
-    if (lengths == nullptr || CountedAxis(node_.operand(kGates)) != BatchAxis(node_)) return {};
+    const std::vector<int> batch = {BatchAxis(node_)};
+    if (lengths == nullptr || CountedAxes(node_.operand(kGates)) != batch) return {};
     ValueList operands = node_.operands;
-    operands[kLengths] = Masked(lengths, 0, TensorData(lengths->type.dtype, {}));
+    operands[kLengths] = Masked(lengths, TensorData(lengths->type.dtype, {}));
     return Again(std::move(operands));
   }
 
@@ -278,7 +243,7 @@ class Rewrite {
       last =
           TensorData::From<double>(ElementType(), {}, {std::numeric_limits<double>::quiet_NaN()});
     }
-    return Again({Masked(x, CountedAxis(x), std::move(last))});
+    return Again({Masked(x, std::move(last))});
   }
 
   // Bounds of bags as those of a slice that ends at the count.
@@ -310,29 +275,29 @@ class Rewrite {
     Value* from_start = f_.FromStart(indices, count);
     Value* is_inside = f_.Make(Kind::kAnd, {f_.Make(Kind::kGreaterOrEqual, {from_start, zero}),
                                             f_.Make(Kind::kLess, {from_start, count})});
-    return f_.Make(Kind::kWhere, {is_inside, from_start, Bound(rows)}, {},
+    return f_.Make(Kind::kWhere, {is_inside, from_start, SizeOf(f_, rows)}, {},
                    indices->name + "_within_count");
   }
 
   // The indices, of which those behind the count are 0; null where 0 may be outside.
   Value* Indices(Value* indices) {
-    const int axis = CountedAxis(indices);
-    if (axis < 0) return indices;
+    if (!IsCounted(indices->type.shape)) return indices;
     const auto use = IntegerFactsOf(node_.kind).index_use(node_, 1);
     if (!use || !HaveElements(use->limits)) return nullptr;
-    return Masked(indices, axis, TensorData(indices->type.dtype, {}));
+    return Masked(indices, TensorData(indices->type.dtype, {}));
   }
 
   ValueList LookUp() {
     Value* data = node_.operand(0);
     Value* indices = node_.operand(1);
-    const int axis = CountedAxis(data);
-    if (axis >= 0 && node_.kind == Kind::kGatherND) return {};
-    if (axis >= 0 && axis == node_.Int("axis")) {
-      if (!HaveElements({data->type.shape[axis]})) return {};
-      indices = WithinCount(indices, data->type.shape[axis]);
-    } else if (axis >= 0 && node_.kind == Kind::kGatherElements) {  // rows of the same numbers
-      if (indices->type.shape[axis] != data->type.shape[axis]) return {};
+    for (const int axis : CountedAxes(data)) {
+      if (node_.kind == Kind::kGatherND) return {};
+      if (axis == node_.Int("axis")) {
+        if (!HaveElements({data->type.shape[axis]})) return {};
+        indices = WithinCount(indices, data->type.shape[axis]);
+      } else if (node_.kind == Kind::kGatherElements) {  // rows of the same numbers
+        if (indices->type.shape[axis] != data->type.shape[axis]) return {};
+      }
     }
     indices = Indices(indices);
     if (indices == nullptr) return {};
@@ -344,19 +309,21 @@ class Rewrite {
   ValueList Scatter() {
     Value* data = node_.operand(0);
     Value* updates = node_.operand(2);
-    const int axis = CountedAxis(node_.operand(1));
-    const bool is_elements = node_.kind == Kind::kScatterElements;
-    if (axis < 0 || (is_elements && axis != node_.Int("axis"))) return {};
     Value* indices = node_.operand(1);
+    const std::vector<int> counted = CountedAxes(indices);
+    if (counted.size() != 1) return {};
+    const int axis = counted[0];
+    const bool is_elements = node_.kind == Kind::kScatterElements;
+    if (is_elements && axis != node_.Int("axis")) return {};
     if (IsCounted(data->type.shape)) {
-      if (!is_elements || CountedAxis(data) != axis) return {};
+      if (!is_elements || CountedAxes(data) != counted) return {};
       indices = WithinCount(indices, data->type.shape[axis]);
     }
     indices = Indices(indices);
     if (indices == nullptr) return {};
     const std::string& reduction = node_.Get<std::string>("reduction");
     if (reduction != "none") {
-      return Again({data, indices, Masked(updates, axis, Neutral(reduction))});
+      return Again({data, indices, Masked(updates, Neutral(reduction))});
     }
     const Expr& rows = indices->type.shape[axis];
     Value* count = SizeAsData(rows, count_of_, f_);
@@ -386,77 +353,33 @@ class Rewrite {
 
 }  // namespace
 
-std::string CountSymbol(size_t number) { return kCountPrefix + std::to_string(number); }
-
-bool IsCounted(const Expr& dim) {
-  std::vector<std::string> symbols;
-  dim.CollectSymbols(symbols);
-  return std::any_of(symbols.begin(), symbols.end(),
-                     [](const std::string& symbol) { return symbol.starts_with(kCountPrefix); });
-}
-
-bool IsCounted(ShapeRef shape) {
-  return std::any_of(shape.begin(), shape.end(), [](const Expr& dim) { return IsCounted(dim); });
-}
-
-Value* SizeAsData(const Expr& size, CountLookup count_of, Formula& f) {
-  Value* sum = nullptr;
-  Expr rest;  // terms without counts
-  for (const Expr::Term& term : size.terms()) {
-    if (!IsCounted(Expr::FromTerms({term}))) {
-      rest = rest + Expr::FromTerms({term});
-      continue;
-    }
-    Value* product = nullptr;
-    Expr::Term factor{term.coefficient, {}};
-    for (const AtomRef& atom : term.atoms) {
-      if (!IsCount(atom)) {
-        if (IsCounted(atom->left) || IsCounted(atom->right)) return nullptr;
-        factor.atoms.push_back(atom);
-        continue;
-      }
-      Value* count = count_of(atom->name);
-      product = product == nullptr ? count : f.Mul(product, count);
-    }
-    const Expr times = Expr::FromTerms({factor});
-    if (!times.IsConstant(1)) {
-      product = f.Mul(product, f.Make(OpKind::kSymbolicDims, {},
-                                      {{"values", Exprs{times}}, {"scalar", int64_t{1}}}));
-    }
-    sum = sum == nullptr ? product : f.Add(sum, product);
-  }
-  if (sum != nullptr && rest.IsConstant(0)) return sum;
-  Value* other =
-      f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{rest}}, {"scalar", int64_t{1}}});
-  return sum == nullptr ? other : f.Add(sum, other);
-}
-
 bool IsRowLocal(const Node& node) {
   if (IsUnclear(node)) return false;
-  const Value* first = node.operand(0);
-  const int axis = first == nullptr ? -1 : CountedAxis(first);
+  const Value* x = node.operand(0);
   switch (GetOpDef(node.kind).op_class) {
     case OpClass::kPointwise:
       return node.kind != OpKind::kSymbolicDims;
     case OpClass::kView:
-      if (node.kind != OpKind::kConcat) return KeepsRows(node);
-      return CountedAxis(node.result()) >= 0 && CountedAxis(node.result()) != node.Int("axis");
+      return KeepsRows(node);
     case OpClass::kGather:
       return node.kind == OpKind::kGather && !IsCounted(node.operand(1)->type.shape) &&
-             axis != node.Int("axis");
+             AreWhole(x, {node.Int("axis")});
     case OpClass::kReduction:
-      return !Has(node.Ints("axes"), axis);
+      return AreWhole(x, node.Ints("axes"));
     case OpClass::kContraction:
       return IsRowLocalProduct(node);
     case OpClass::kComposite:
-      return IsRowLocalComposite(node, axis);
+      return IsRowLocalComposite(node);
     case OpClass::kSequential:
-      if (node.kind == OpKind::kTopK) return axis >= 0 && axis != node.Int("axis");
+      if (node.kind == OpKind::kTopK) {
+        return !IsCounted(node.Get<Exprs>("k")) && AreWhole(x, {node.Int("axis")});
+      }
       if (node.kind == OpKind::kRecurrence) {
-        return axis == BatchAxis(node) && node.operand(kLengths) == nullptr;
+        return CountedAxes(x) == std::vector<int>{BatchAxis(node)} &&
+               node.operand(kLengths) == nullptr;
       }
       if (node.kind != OpKind::kCumSum && node.kind != OpKind::kCumProd) return false;
-      return axis != node.Int("axis") || node.Int("reverse") == 0;
+      return node.Int("reverse") == 0 || AreWhole(x, {node.Int("axis")});
     default:
       return false;
   }

@@ -6,6 +6,7 @@
 #include <exception>
 #include <set>
 
+#include "compiler/import/counted_sizes.h"
 #include "compiler/import/graph_import.h"
 #include "compiler/import/inlined_size.h"
 #include "compiler/import/model_inputs.h"
@@ -223,6 +224,7 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   AddInputs(inputs, state, scope);
   FUSEC_TRY(CompareNames(onnx.model.graph(), options.weights, state));
   state.weights = &options.weights;
+  state.counts.SetSame(options.same_dims);
   ImportInitializers(*onnx.model.mutable_graph(), OwnedPayloads(onnx), state, scope);
   ImportNodes(*onnx.model.mutable_graph(), state, scope);
   AddOutputs(onnx.model.graph(), state, scope);
@@ -288,10 +290,11 @@ class Narrowing {
 
   // `symbol` is `expr` of others from now on. The sizes that --dim gave it are theirs.
   bool Tie(std::string symbol, Expr expr, const std::string& message, std::string& wanted) {
-    if (const auto other = expr.AsSymbol(); other && made_up_.count(*other)) {
+    if (const auto other = expr.AsSymbol(); other && IsFreer(*other, symbol)) {
       expr = Expr::Symbol(symbol);
       symbol = *other;
     }
+    if (options_.same_dims.count(symbol) != 0) return false;  // a count that cannot be `expr`
     if (!PassRangeOn(symbol, expr, wanted)) return false;
     std::vector<std::string> names;
     expr.CollectSymbols(names);
@@ -315,6 +318,17 @@ class Narrowing {
       if (same != options_.same_dims.end()) size = name + "=" + same->second.ToString();
     }
     return true;
+  }
+
+  // Whether `symbol` rather than `other` takes the other's place: one that was made up, or a
+  // run-time count, of which the later is the earlier.
+  bool IsFreer(const std::string& symbol, const std::string& other) const {
+    if (made_up_.count(symbol) != 0) return true;
+    if (!IsCounted(Expr::Symbol(symbol))) return false;
+    const auto is_earlier = [](const std::string& a, const std::string& b) {
+      return std::pair(a.size(), a) < std::pair(b.size(), b);  // the numbers behind the prefix
+    };
+    return !IsCounted(Expr::Symbol(other)) || is_earlier(other, symbol);
   }
 
   bool PassRangeOn(const std::string& symbol, const Expr& expr, std::string& wanted) {

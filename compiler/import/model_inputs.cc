@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "compiler/import/counted_rows.h"
+#include "compiler/import/counted_sizes.h"
 #include "compiler/import/names.h"
 #include "compiler/import/problems.h"
 #include "compiler/import/tensor_proto.h"

@@ -86,18 +86,28 @@ Expr RunTimeCounts::Of(Value* lengths, int number, const Expr& bound, Graph& gra
   for (const Count& count : counts_) {
     const bool is_same =
         mask != nullptr ? mask == count.mask : count.lengths == lengths && count.number == number;
-    if (is_same && count.bound == bound) return Expr::Symbol(count.symbol);
+    if (is_same && count.bound == bound) return count.Size();
   }
-  counts_.push_back({CountSymbol(counts_.size()), bound, lengths, number, mask});
-  ranges.Set(counts_.back().symbol, 0, bound);
-  graph.symbols.push_back({counts_.back().symbol, 0, ranges.IntervalOf(bound).high});
-  return Expr::Symbol(counts_.back().symbol);
+  Count count{CountSymbol(counts_.size()), bound, lengths, number, mask};
+  if (const auto same = same_.find(count.symbol); same != same_.end()) {
+    std::vector<std::string> symbols;
+    same->second.CollectSymbols(symbols);
+    const bool is_known = std::all_of(symbols.begin(), symbols.end(), [&](const auto& symbol) {
+      return ranges.Find(symbol) != nullptr;
+    });
+    if (is_known) count.same = same->second;
+  }
+  counts_.push_back(count);
+  if (count.same) return *count.same;
+  ranges.Set(count.symbol, 0, bound);
+  graph.symbols.push_back({count.symbol, 0, ranges.IntervalOf(bound).high});
+  return Expr::Symbol(count.symbol);
 }
 
 std::optional<Expr> RunTimeCounts::OfSum(const Value* sum) const {
   const Value* mask = CountedMask(sum);
   for (const Count& count : counts_) {
-    if (mask != nullptr && mask == count.mask) return Expr::Symbol(count.symbol);
+    if (mask != nullptr && mask == count.mask) return count.Size();
   }
   return std::nullopt;
 }
@@ -202,14 +212,40 @@ void RunTimeCounts::RowsBehindDoNotMatter(Graph& graph, const Ranges& ranges, Pr
     problems.Add(
         place + " (" + GetOpDef(node.kind).text +
         ") reads a tensor whose size is computed from run-time data, which fusec supports "
-        "in look-ups, scatters and reductions, element by element, and in bags with bounds "
-        "of their own");
+        "in look-ups, scatters, reductions, concatenations and views, element by element, and in "
+        "bags with bounds of their own");
     return;  // what follows would say the same
   }
 }
 
+// The first output is looked up in a row of its own: outside of it, which fails the run, where a
+// size is not what it must be.
+void RunTimeCounts::SameSizesAreChecked(Graph& graph) const {
+  if (graph.outputs.empty()) return;
+  Value*& output = graph.outputs[0];
+  Builder builder(graph);
+  if (output->producer != nullptr) builder.set_provenance(output->producer->provenance);
+  Formula f(builder);
+  const auto count_of = [&](const std::string& symbol) { return Held(symbol, f); };
+  Value* row = nullptr;
+  for (const Count& count : counts_) {
+    if (!count.same) continue;
+    Value* differs = f.Unary(
+        OpKind::kNot,
+        f.Make(OpKind::kEqual, {count_of(count.symbol), SizeAsData(*count.same, count_of, f)}));
+    row = row == nullptr ? differs : f.Make(OpKind::kOr, {row, differs});
+  }
+  if (row == nullptr) return;
+  const Shape shape = output->type.shape;
+  Shape in_row = {Expr(1)};
+  in_row.insert(in_row.end(), shape.begin(), shape.end());
+  Value* place = f.Make(OpKind::kCast, {row}, {{"to", Dtype::kI64}}, "run_time_sizes_differ");
+  output = f.Gather(f.Reshape(output, in_row), place);
+}
+
 void RunTimeCounts::Resolve(Graph& graph, const Ranges& with_counts, Problems& problems) {
   if (empty()) return;
+  SameSizesAreChecked(graph);
   SizesBecomeData(graph);
   RowsBehindDoNotMatter(graph, with_counts, problems);
   Builder at_end(graph);

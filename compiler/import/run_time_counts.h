@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ class Formula;
 // count hold anything. Nodes for which that matters are written again (counted_rows.h), or refused.
 class RunTimeCounts {
  public:
+  // Counts that other sizes of the model turned out to be, by their symbols; a run in which one of
+  // them differs fails.
+  void SetSame(std::map<std::string, Expr> same) { same_ = std::move(same); }
   // The size that element `number` of `lengths` holds, at most `bound`; the same for each tensor
   // that is split by them. Sums of the elements of one mask are one count.
   Expr Of(Value* lengths, int number, const Expr& bound, Graph& graph, Ranges& ranges);
@@ -38,13 +42,18 @@ class RunTimeCounts {
     Value* lengths;
     int number;
     const Value* mask;  // whose elements other than 0 are counted; null for other lengths
+    std::optional<Expr> same = {};  // what SetSame says that it is
+
+    Expr Size() const { return same ? *same : Expr::Symbol(symbol); }
   };
   const Count* Find(const std::string& symbol) const;
   Value* Held(const std::string& symbol, Formula& f) const;  // a scalar i64 at run time
   NodeSet NodesThatMatter(const Graph& graph) const;
   void SizesBecomeData(Graph& graph) const;
   void RowsBehindDoNotMatter(Graph& graph, const Ranges& ranges, Problems& problems);
+  void SameSizesAreChecked(Graph& graph) const;
   std::vector<Count> counts_;
+  std::map<std::string, Expr> same_;
 };
 
 }  // namespace fusec

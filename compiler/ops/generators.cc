@@ -7,6 +7,8 @@
 
 #include "compiler/ir/c_text.h"
 #include "compiler/ops/define_op.h"
+#include "compiler/ops/formula.h"
+#include "compiler/ops/places.h"
 #include "compiler/ops/run_time_bound.h"
 #include "compiler/ops/view_support.h"
 
@@ -59,38 +61,39 @@ Result<Expr> RangeNumber(const ImportContext& context, int i) {
   return contents[0];
 }
 
-// Range of integers, whose start and limit may be symbolic, and the limit run-time data with a
-// bound. A symbolic start is added afterwards.
+// How many elements a range of integers has: known where start and limit are symbolic, or differ
+// by what is; else a run-time count with a bound.
+Result<Expr> RangeLength(ImportContext& context, int64_t step) {
+  Value *start = context.input(0), *limit = context.input(1);
+  const std::optional<Expr> distance =
+      step > 0 ? KnownDifference(limit, start, context) : KnownDifference(start, limit, context);
+  if (distance) {
+    const Expr steps = CeilDiv(*distance, step > 0 ? step : -step, context.ranges());
+    return Max(steps, 0, context.ranges());
+  }
+  if (const std::optional<Expr> count = CountBetween(context, start, limit, step)) return *count;
+  FUSEC_TRY(RangeNumber(context, 0));
+  return RangeNumber(context, 1);
+}
+
+// Range of integers. A start that is no constant is added afterwards.
 Result<void> ImportIntegerRange(ImportContext& context, Dtype dtype) {
-  FUSEC_ASSIGN(const Expr start, RangeNumber(context, 0));
   FUSEC_ASSIGN(const Expr delta, RangeNumber(context, 2));
   const std::optional<int64_t> step = delta.AsConstant();
   if (!step || *step == 0 || *step == std::numeric_limits<int64_t>::min()) {
     return context.Fail(
         fmt::format("delta is {}, expected a constant other than 0", delta.ToString()));
   }
-  const Ranges& ranges = context.ranges();
-  Expr length;
-  const Result<Expr> limit = RangeNumber(context, 1);
-  if (limit) {
-    const Expr distance = *step > 0 ? *limit - start : start - *limit;
-    length = Max(CeilDiv(distance, *step > 0 ? *step : -*step, ranges), 0, ranges);
-  } else {
-    const std::optional<Expr> count = CountBelowInput(context, 1, start, *step);
-    if (!count) return tl::unexpected<Error>(limit.error());
-    length = *count;
-  }
-  const std::optional<int64_t> first = start.AsConstant();
+  FUSEC_ASSIGN(const Expr length, RangeLength(context, *step));
+  const Result<Expr> start = RangeNumber(context, 0);
+  const std::optional<int64_t> first = start ? start->AsConstant() : std::nullopt;
   Attributes attributes = {
       {"start", first.value_or(0)}, {"delta", *step}, {"length", Exprs{length}}, {"dtype", dtype}};
   if (first) return context.AddNode(OpKind::kRange, {}, std::move(attributes));
   FUSEC_ASSIGN(Value * range, AddView(context, OpKind::kRange, {}, std::move(attributes)));
-  FUSEC_ASSIGN(Value * offset, AddView(context, OpKind::kSymbolicDims, {},
-                                       {{"values", Exprs{start}}, {"scalar", int64_t{1}}}));
-  if (dtype != Dtype::kI64) {
-    FUSEC_ASSIGN(offset, AddView(context, OpKind::kCast, {offset}, {{"to", dtype}}));
-  }
-  return context.AddNode(OpKind::kAdd, {range, offset});
+  Formula f(context);
+  Value* offset = start ? f.Cast(SizeOf(f, *start), dtype) : f.Reshape(context.input(0), {});
+  return f.Finish({f.Add(range, offset)});
 }
 
 }  // namespace

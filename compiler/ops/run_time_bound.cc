@@ -4,14 +4,26 @@
 
 #include "compiler/ir/symbolic_contents.h"
 #include "compiler/ops/formula.h"
-#include "compiler/ops/places.h"
 
 namespace fusec {
 namespace {
 
+enum class Side { kLower, kUpper };
+
+// The elements of an integer tensor, if they do not depend on run-time data.
+std::optional<Exprs> KnownContents(const Value* value, const ImportContext& context) {
+  std::deque<TensorData> held;
+  const auto constant_of = [&](const Value* constant) -> const TensorData* {
+    std::optional<TensorData> data = context.TryConstant(constant);
+    return data ? &held.emplace_back(*std::move(data)) : nullptr;
+  };
+  return SymbolicContents(value, context.ranges(), constant_of);
+}
+
+// What no element is above, or none is below.
 class Bounds {
  public:
-  explicit Bounds(const ImportContext& context) : context_(context) {}
+  Bounds(const ImportContext& context, Side side) : context_(context), side_(side) {}
 
   std::optional<Expr> Of(const Value* value) {
     if (!IsInteger(value->type.dtype)) return std::nullopt;
@@ -21,24 +33,30 @@ class Bounds {
   }
 
  private:
-  // The greatest of elements that do not depend on run-time data.
+  // Of elements that do not depend on run-time data.
   std::optional<Expr> OfKnown(const Value* value) {
-    std::deque<TensorData> held;
-    const auto constant_of = [&](const Value* constant) -> const TensorData* {
-      std::optional<TensorData> data = context_.TryConstant(constant);
-      return data ? &held.emplace_back(*std::move(data)) : nullptr;
-    };
-    const auto contents = SymbolicContents(value, context_.ranges(), constant_of);
+    const auto contents = KnownContents(value, context_);
     if (!contents || contents->empty()) return std::nullopt;
-    Expr greatest = contents->front();
-    for (const Expr& element : *contents) greatest = Max(greatest, element, context_.ranges());
-    return greatest;
+    Expr bound = contents->front();
+    for (const Expr& element : *contents) bound = Outer(bound, element);
+    return bound;
+  }
+  // Of two numbers that which bounds both, and that which is enough for the one that is nearer.
+  Expr Outer(const Expr& a, const Expr& b) const {
+    return side_ == Side::kUpper ? Max(a, b, context_.ranges()) : Min(a, b, context_.ranges());
+  }
+  Expr Inner(const Expr& a, const Expr& b) const {
+    return side_ == Side::kUpper ? Min(a, b, context_.ranges()) : Max(a, b, context_.ranges());
+  }
+  // Of numbers from 0 on.
+  std::optional<Expr> OfPositions(const Expr& size) const {
+    return side_ == Side::kUpper ? size - 1 : Expr(0);
   }
 
   std::optional<Expr> OfResult(const Node& node, const Value& value) {
     switch (node.kind) {
       case OpKind::kCast:  // numbers that another dtype would wrap are no sizes
-        if (node.operand(0)->type.dtype == Dtype::kBool) return Expr(1);
+        if (node.operand(0)->type.dtype == Dtype::kBool) return OfPositions(2);
         if (value.type.dtype != Dtype::kI64 && value.type.dtype != Dtype::kI32) return std::nullopt;
         return Of(node.operand(0));
       case OpKind::kExpand:
@@ -50,14 +68,13 @@ class Bounds {
       case OpKind::kSlice:
       case OpKind::kTranspose:
         return Of(node.operand(0));
-      case OpKind::kMin:
-        return OfAny(node.operands);
-      case OpKind::kClip:
-        if (node.operand(2) != nullptr) return Of(node.operand(2));
-        return node.operand(1) == nullptr ? Of(node.operand(0))
-                                          : OfAll({node.operand(0), node.operand(1)});
-      case OpKind::kConcat:
       case OpKind::kMax:
+        return side_ == Side::kUpper ? OfAll(node.operands) : OfAny(node.operands);
+      case OpKind::kMin:
+        return side_ == Side::kUpper ? OfAny(node.operands) : OfAll(node.operands);
+      case OpKind::kClip:
+        return OfClip(node);
+      case OpKind::kConcat:
         return OfAll(node.operands);
       case OpKind::kWhere:
         return OfAll({node.operand(1), node.operand(2)});
@@ -69,33 +86,45 @@ class Bounds {
         return OfCount(node);
       case OpKind::kArgMax:
       case OpKind::kArgMin:
-        return node.operand(0)->type.shape[node.Int("axis")] - 1;
+        return OfPositions(node.operand(0)->type.shape[node.Int("axis")]);
       case OpKind::kTopK:  // of its operand's elements, or of places
         return value.result_index == 0 ? Of(node.operand(0))
-                                       : node.operand(0)->type.shape[node.Int("axis")] - 1;
+                                       : OfPositions(node.operand(0)->type.shape[node.Int("axis")]);
       default:
         return std::nullopt;
     }
   }
 
-  // What is below all of `values` is below each.
+  // Where each of `values` bounds the result.
   std::optional<Expr> OfAny(ArrayRef<Value*> values) {
-    std::optional<Expr> least;
+    std::optional<Expr> nearest;
     for (const Value* value : values) {
       const auto bound = Of(value);
-      if (bound) least = least ? Min(*least, *bound, context_.ranges()) : *bound;
+      if (bound) nearest = nearest ? Inner(*nearest, *bound) : *bound;
     }
-    return least;
+    return nearest;
   }
 
+  // Where the result is one of `values`.
   std::optional<Expr> OfAll(ArrayRef<Value*> values) {
-    std::optional<Expr> greatest;
+    std::optional<Expr> farthest;
     for (const Value* value : values) {
       const auto bound = Of(value);
       if (!bound) return std::nullopt;
-      greatest = greatest ? Max(*greatest, *bound, context_.ranges()) : *bound;
+      farthest = farthest ? Outer(*farthest, *bound) : *bound;
     }
-    return greatest;
+    return farthest;
+  }
+
+  // min(max(x, low), high): high bounds it from above, and low from below unless high is less.
+  std::optional<Expr> OfClip(const Node& clip) {
+    Value *x = clip.operand(0), *low = clip.operand(1), *high = clip.operand(2);
+    if (side_ == Side::kUpper) {
+      if (high != nullptr) return Of(high);
+      return low == nullptr ? Of(x) : OfAll({x, low});
+    }
+    if (low == nullptr) return high == nullptr ? Of(x) : OfAll({x, high});
+    return high == nullptr ? Of(low) : OfAll({low, high});
   }
 
   std::optional<Expr> OfSum(const Node& sum) {
@@ -104,23 +133,49 @@ class Bounds {
   }
 
   std::optional<Expr> OfDifference(const Node& difference) {
+    const Side other = side_ == Side::kUpper ? Side::kLower : Side::kUpper;
     const auto a = Of(difference.operand(0));
-    const TensorData* constant = Payload(difference.operand(1));
-    if (!a || constant == nullptr || constant->element_count() != 1) return std::nullopt;
-    return *a - constant->GetInt(0);
+    const auto b = Bounds(context_, other).Of(difference.operand(1));
+    return a && b ? std::optional(*a - *b) : std::nullopt;
   }
 
   // Of bits: how many there are.
   std::optional<Expr> OfCount(const Node& sum) {
     const Value* terms = sum.operand(0);
-    const auto most = Of(terms);
-    if (!most || !context_.ranges().ProvenNonNegative(*most)) return std::nullopt;
+    const auto most = Bounds(context_, Side::kUpper).Of(terms);
+    const auto least = Bounds(context_, Side::kLower).Of(terms);
+    if (!most || !least || !context_.ranges().ProvenNonNegative(*least)) return std::nullopt;
     Expr count(1);
     for (const int64_t axis : sum.Ints("axes")) count = count * terms->type.shape[axis];
-    return *most * count;
+    return (side_ == Side::kUpper ? *most : *least) * count;
   }
 
   const ImportContext& context_;
+  const Side side_;
+};
+
+// An integer as a sum of symbols, numbers and values of run-time data.
+struct Sum {
+  Expr known;
+  DenseMap<const Value*, int64_t> times;  // how often each value is in it
+
+  void Add(const Value* value, int64_t factor, const ImportContext& context) {
+    if (const auto contents = KnownContents(value, context); contents && contents->size() == 1) {
+      known = known + contents->front() * factor;
+      return;
+    }
+    const Node* node = value->producer;
+    const OpKind kind = node == nullptr ? OpKind::kSymbolicDims : node->kind;
+    if (kind == OpKind::kAdd || kind == OpKind::kSub) {
+      Add(node->operand(0), factor, context);
+      Add(node->operand(1), kind == OpKind::kAdd ? factor : -factor, context);
+    } else if (kind == OpKind::kReshape || kind == OpKind::kIdentity ||
+               (kind == OpKind::kCast && IsInteger(node->operand(0)->type.dtype))) {
+      Add(node->operand(0), factor, context);
+    } else {
+      times[value] += factor;
+    }
+  }
 };
 
 // Whether it is a sum of bits, which is not below 0.
@@ -136,26 +191,43 @@ bool IsSumOfBits(const Value* value) {
 }  // namespace
 
 std::optional<Expr> UpperBound(const Value* value, const ImportContext& context) {
-  return Bounds(context).Of(value);
+  return Bounds(context, Side::kUpper).Of(value);
 }
 
-std::optional<Expr> CountBelowInput(ImportContext& context, int i, const Expr& start,
-                                    int64_t step) {
+std::optional<Expr> LowerBound(const Value* value, const ImportContext& context) {
+  return Bounds(context, Side::kLower).Of(value);
+}
+
+std::optional<Expr> KnownDifference(const Value* a, const Value* b, const ImportContext& context) {
+  Sum sum;
+  sum.Add(a, 1, context);
+  sum.Add(b, -1, context);
+  for (const auto& [value, times] : sum.times) {
+    if (times != 0) return std::nullopt;
+  }
+  return sum.known;
+}
+
+std::optional<Expr> CountBetween(ImportContext& context, Value* start, Value* limit, int64_t step) {
   const Ranges& ranges = context.ranges();
-  Value* limit = context.input(i);
-  const auto most = UpperBound(limit, context);
-  if (!most || step < 1 || !limit->type.ElementCount().IsConstant(1)) return std::nullopt;
-  const Expr bound = Max(CeilDiv(*most - start, step, ranges), Expr(0), ranges);
+  const bool is_one =
+      start->type.ElementCount().IsConstant(1) && limit->type.ElementCount().IsConstant(1);
+  Value *low = step > 0 ? start : limit, *high = step > 0 ? limit : start;
+  const auto most = UpperBound(high, context);
+  const auto least = LowerBound(low, context);
+  if (!is_one || !most || !least) return std::nullopt;
+  const int64_t stride = step > 0 ? step : -step;
+  const Expr bound = Max(CeilDiv(*most - *least, stride, ranges), Expr(0), ranges);
   Formula f(context);
   const auto number = [&](int64_t value) {
     return f.Number(static_cast<double>(value), Dtype::kI64);
   };
-  Value* count = f.Cast(f.Reshape(limit, {1}), Dtype::kI64);
-  if (start.IsConstant(0) && step == 1 && IsSumOfBits(limit)) {
-    return context.RunTimeCount(count, 0, bound);
+  const auto element = [&](Value* value) { return f.Cast(f.Reshape(value, {1}), Dtype::kI64); };
+  if (least->IsConstant(0) && context.TryConstant(low) && stride == 1 && IsSumOfBits(high)) {
+    return context.RunTimeCount(element(high), 0, bound);
   }
-  if (!start.IsConstant(0)) count = f.Sub(count, SizeOf(f, start));
-  if (step > 1) count = f.Div(f.Add(count, number(step - 1)), number(step));
+  Value* count = f.Sub(element(high), element(low));
+  if (stride > 1) count = f.Div(f.Add(count, number(stride - 1)), number(stride));
   count = f.Make(OpKind::kMax, {count, number(0)});  // of a quotient that is rounded toward 0
   return context.RunTimeCount(count, 0, bound);
 }

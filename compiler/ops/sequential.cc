@@ -9,6 +9,7 @@
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
+#include "compiler/ops/places.h"
 #include "compiler/ops/run_time_bound.h"
 #include "compiler/ops/view_support.h"
 
@@ -219,23 +220,41 @@ struct TopKOp {
     } else if (Result<Exprs> k = context.SymbolicInts(1, "k")) {
       attributes["k"] = *std::move(k);
     } else {
-      const std::optional<Expr> most = UpperBound(context.input(1), context);
-      if (!most) return tl::unexpected<Error>(k.error());
-      return ImportFirst(context, *most, std::move(attributes));
+      return ImportFirst(context, std::move(attributes));
     }
     return context.AddNode(OpKind::kTopK, {context.input(0)}, std::move(attributes));
   }
-  // Of as many as run-time data say, `most` at most.
-  static Result<void> ImportFirst(ImportContext& context, const Expr& most, Attributes attributes) {
+  // As many as run-time data say, the first of all that it can be: the whole axis, unless ops that
+  // make it say less. For more than the axis has, or less than 0, each place is outside, which
+  // fails the run.
+  static Result<void> ImportFirst(ImportContext& context, Attributes attributes) {
     const int64_t axis = std::get<int64_t>(attributes["axis"]);
+    const Expr& rows = context.input(0)->type.shape[axis];
+    Value* k = context.input(1);
+    if (!k->type.ElementCount().IsConstant(1)) {
+      return context.Fail("k is " + k->type.ToString() + ", expected 1 element");
+    }
+    const std::optional<Expr> bound = UpperBound(k, context), least = LowerBound(k, context);
+    const Ranges& ranges = context.ranges();
+    const bool is_bound = bound && ranges.ProvenNonNegative(rows - *bound);
+    const Expr most = is_bound ? *bound : rows;
     attributes["k"] = Exprs{most};
+    Formula f(context);
+    Value* count = f.Cast(f.Reshape(k, {}), Dtype::kI64);
+    Value* zero = f.Number(0, Dtype::kI64);
+    Value* is_wrong = f.Make(OpKind::kOr, {f.Make(OpKind::kLess, {count, zero}),
+                                           f.Make(OpKind::kGreater, {count, SizeOf(f, most)})});
+    const bool is_known = is_bound && least && ranges.ProvenNonNegative(*least);
+    if (!is_known) count = f.Where(is_wrong, SizeOf(f, most), count);
     FUSEC_ASSIGN(Node * all,
                  context.builder().Add(OpKind::kTopK, {context.input(0)}, std::move(attributes)));
-    const std::optional<Expr> k = CountBelowInput(context, 1);
-    if (!k) return context.Fail("k has several elements, expected 1");
-    Formula f(context);
-    Value* first = f.Iota(0, *k);
-    return f.Finish({f.Gather(all->result(0), first, axis), f.Gather(all->result(1), first, axis)});
+    const Expr length = context.RunTimeCount(f.Reshape(count, {1}), 0, most);
+    Value* place = f.Iota(0, length);
+    if (!is_known) {
+      place =
+          f.Make(OpKind::kWhere, {is_wrong, SizeOf(f, most), place}, {}, "places_by_" + k->name);
+    }
+    return f.Finish({f.Gather(all->result(0), place, axis), f.Gather(all->result(1), place, axis)});
   }
   static InferResult Infer(const InferContext& context) {
     TensorType values = context.operand(0);

@@ -1,4 +1,7 @@
-// Unique: the different elements of a vector, as rows of a run-time count.
+// Unique: the different elements of a tensor, or the different parts along an axis, as rows of a
+// run-time count.
+#include <algorithm>
+
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
 #include "compiler/ops/places.h"
@@ -7,40 +10,57 @@
 namespace fusec {
 namespace {
 
-// What Unique makes of a vector. The first three are counted rows, one for each different element.
+// What Unique makes of a vector, or of the rows of a matrix. The first three are counted rows, one
+// for each different row.
 struct Groups {
   Value* values;
   Value* first;   // the position in x of each value's first appearance
   Value* counts;  // how often it appears
-  Value* of;      // for each element of x, the number of its group
+  Value* of;      // for each row of x, the number of its group
 };
 
-Value* Sort(Formula& f, Value* x, Value** order) {
+// Where the elements of a vector are in ascending order, equal ones by position.
+Value* Order(Formula& f, Value* x) {
   const Expr& size = x->type.shape[0];
   Value* sorted = f.Make(
       OpKind::kTopK, {x},
       {{"axis", int64_t{0}}, {"k", Exprs{size}}, {"largest", int64_t{0}}, {"sorted", int64_t{1}}});
   const Node* made = sorted->producer;
-  *order = made != nullptr && made->kind == OpKind::kTopK ? made->result(1) : x;
-  return sorted;
+  return made != nullptr && made->kind == OpKind::kTopK ? made->result(1) : x;
 }
 
+// Where the rows of a matrix of `columns` columns are in ascending order, the first column first:
+// sorted by the last column, then by that before it, and so on, as equal ones keep their order.
+Value* OrderOfRows(Formula& f, Value* x, int64_t columns) {
+  const Expr& size = x->type.shape[0];
+  Value* order = nullptr;
+  for (int64_t column = columns; column-- > 0;) {
+    Value* key = f.Reshape(f.Slice(x, 1, column, 1), {size});
+    order = order == nullptr ? Order(f, key) : f.Gather(order, Order(f, f.Gather(key, order)));
+  }
+  return order == nullptr ? f.Iota(0, size) : order;
+}
+
+// Which rows of `a` are others in `b`.
 Value* NotEqual(Formula& f, Value* a, Value* b) {
   Value* differ = f.Unary(OpKind::kNot, f.Make(OpKind::kEqual, {a, b}));
-  if (!IsFloat(a->type.dtype)) return differ;
-  const auto is_nan = [&](Value* x) { return f.Unary(OpKind::kIsNaN, x); };
-  Value* both = f.Make(OpKind::kAnd, {is_nan(a), is_nan(b)});  // one value, as NumPy has it
-  return f.Make(OpKind::kAnd, {differ, f.Unary(OpKind::kNot, both)});
+  if (IsFloat(a->type.dtype)) {
+    const auto is_nan = [&](Value* x) { return f.Unary(OpKind::kIsNaN, x); };
+    Value* both = f.Make(OpKind::kAnd, {is_nan(a), is_nan(b)});  // one value, as NumPy has it
+    differ = f.Make(OpKind::kAnd, {differ, f.Unary(OpKind::kNot, both)});
+  }
+  if (a->type.rank() == 1) return differ;
+  Value* columns =
+      f.Reduce(OpKind::kReduceSum, f.Cast(differ, Dtype::kI64), {1}, /*keepdims=*/false);
+  return f.Cast(columns, Dtype::kBool);
 }
 
-// Of elements in ascending order, equal ones by position, a group begins where one differs from
-// that before it.
-Groups SortedGroups(ImportContext& context, Value* x, Formula& f) {
+// Of the rows of x in `order`, ascending, a group begins where one differs from that before it.
+Groups SortedGroups(ImportContext& context, Value* x, Value* order, Formula& f) {
   const Expr size = x->type.shape[0];
   Value* zero = f.Number(0, Dtype::kI64);
   Value* one = f.Number(1, Dtype::kI64);
-  Value* order = nullptr;
-  Value* sorted = Sort(f, x, &order);
+  Value* sorted = f.Gather(x, order);
   Value* place = f.Iota(0, size);
   Value* before = f.Gather(sorted, f.Make(OpKind::kMax, {f.Sub(place, one), zero}));
   Value* begins =
@@ -63,34 +83,65 @@ Groups SortedGroups(ImportContext& context, Value* x, Formula& f) {
 
 // The same groups by their first appearance.
 Groups ByAppearance(Formula& f, const Groups& sorted) {
-  Value *order = nullptr, *place = nullptr;
-  Value* first = Sort(f, sorted.first, &order);
-  Sort(f, order, &place);  // the inverse of a permutation
-  return {f.Gather(sorted.values, order), first, f.Gather(sorted.counts, order),
-          f.Gather(place, sorted.of)};
+  Value* order = Order(f, sorted.first);
+  Value* place = Order(f, order);  // the inverse of a permutation
+  return {f.Gather(sorted.values, order), f.Gather(sorted.first, order),
+          f.Gather(sorted.counts, order), f.Gather(place, sorted.of)};
+}
+
+// What a tensor of `rank` axes is transposed by to have `axis` first.
+std::vector<int64_t> ToFront(int64_t axis, int rank) {
+  std::vector<int64_t> axes = {axis};
+  for (int64_t other = 0; other < rank; ++other) {
+    if (other != axis) axes.push_back(other);
+  }
+  return axes;
+}
+
+// The other way round.
+std::vector<int64_t> FromFront(int64_t axis, int rank) {
+  std::vector<int64_t> axes(rank);
+  const std::vector<int64_t> to_front = ToFront(axis, rank);
+  for (int i = 0; i < rank; ++i) axes[to_front[i]] = i;
+  return axes;
 }
 
 }  // namespace
 
-// Y, indices, inverse_indices, counts. Without an axis x is taken as a vector.
+// Y, indices, inverse_indices, counts. Without an axis x is taken as a vector; with one, as a
+// matrix with a row for each of its parts along the axis.
 Result<void> ImportUnique(ImportContext& context) {
-  Value* x = context.input(0);
-  if (context.Has("axis") && x->type.rank() != 1) {
-    FUSEC_TRY(ImportAxis(context, context.Int("axis", 0), x->type.rank()));
-    return context.Fail("x is " + x->type.ToString() +
-                        " and axis is given, which fusec supports for rank 1 only");
-  }
   Formula f(context);
+  Value* x = context.input(0);
   const Dtype dtype = x->type.dtype;
-  x = f.Reshape(x, {x->type.ElementCount()});
+  const int rank = x->type.rank();
+  const bool has_rows = context.Has("axis") && rank > 1;
+  FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", 0), std::max(rank, 1)));
+  if (has_rows) x = f.Transpose(x, ToFront(axis, rank));
+  Shape part(x->type.shape.begin() + (has_rows ? 1 : 0), x->type.shape.end());
+  const std::optional<int64_t> columns = Product(part).AsConstant();
+  if (has_rows && !columns) {
+    return context.Fail("x is " + context.input(0)->type.ToString() + ", whose parts along axis " +
+                        std::to_string(axis) +
+                        " are sorted by one element after the other: fusec must know how many "
+                        "they have");
+  }
+  x = has_rows ? f.Reshape(x, {x->type.shape[0], *columns})
+               : f.Reshape(x, {x->type.ElementCount()});
   if (x->type.shape[0].IsConstant(0)) {
     Value* none = f.Iota(0, 0);
-    return f.Finish({x, none, none, none});
+    return f.Finish({has_rows ? context.input(0) : x, none, none, none});
   }
   if (dtype == Dtype::kBool) x = f.Cast(x, Dtype::kU8);
-  Groups groups = SortedGroups(context, x, f);
+  Value* order = has_rows ? OrderOfRows(f, x, *columns) : Order(f, x);
+  Groups groups = SortedGroups(context, x, order, f);
   if (context.Int("sorted", 1) == 0) groups = ByAppearance(f, groups);
-  return f.Finish({f.Cast(groups.values, dtype), groups.first, groups.of, groups.counts});
+  Value* values = f.Cast(groups.values, dtype);
+  if (has_rows) {
+    part.insert(part.begin(), values->type.shape[0]);
+    values = f.Transpose(f.Reshape(values, part), FromFront(axis, rank));
+  }
+  return f.Finish({values, groups.first, groups.of, groups.counts});
 }
 
 }  // namespace fusec

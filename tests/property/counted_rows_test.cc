@@ -2,6 +2,7 @@
 // with the mask as a constant, whose places import knows.
 #include <cmath>
 
+#include "tests/property/compiled_graphs.h"
 #include "tests/property/random_generator.h"
 #include "tests/property/seeds_to_run.h"
 #include "tests/unit/import/import_fixture.h"
@@ -43,11 +44,19 @@ const std::vector<std::string> kSteps = {
     "f# = Reshape($, all)\n u#, p#, v#, c# = Unique<sorted = 0>(f#)\n q# = Gather(p#, v#)\n"
     "g# = Gather(f#, q#)\n r# = Reshape(g#, three)",
     "t# = Transpose<perm = [1, 0]>($)\n p# = MatMul(t#, $)\n r# = MatMul($, p#)",
+    "c# = Concat<axis = 0>($, others, x)\n e# = CumSum<reverse = 1>(c#, zero)\n"
+    "s# = ReduceMean(e#, axis)\n r# = Sub($, s#)",
+    "t# = Transpose<perm = [1, 0]>(others)\n p# = MatMul($, t#)\n s# = Softmax<axis = 1>(p#)\n"
+    "r# = MatMul(s#, others)",
+    "t# = Transpose<perm = [1, 0]>(others)\n p# = MatMul($, t#)\n f# = Reshape(p#, all)\n"
+    "c# = CumSum<reverse = 1>(f#, zero)\n s# = ReduceMax(c#, axis)\n r# = Sub($, s#)",
+    "u#, p#, v#, c# = Unique<axis = 0>($)\n g# = Gather(u#, v#)\n r# = Add(g#, $)",
+    "u#, p#, v#, c# = Unique<axis = 0, sorted = 0>($)\n g# = Gather(u#, v#)\n r# = Sub($, g#)",
     "k# = Shape<end = 1>($)\n c# = Squeeze(k#, axis)\n i# = Range(zero, c#, one)\n"
     "g# = CumSum<reverse = 1>(i#, zero)\n m# = Min(i#, g#)\n r# = Gather($, m#)",
 };
 
-// Nodes that make y of $; y has a counted size in the last five.
+// Nodes that make y of $; y has a counted size in the last seven, and two of them in the last.
 const std::vector<std::string> kEnds = {
     "y = ScatterND(x, tuples, $)",
     "y = ScatterND<reduction = \"add\">(x, tuples, $)",
@@ -64,6 +73,10 @@ const std::vector<std::string> kEnds = {
     "f = Reshape($, all)\n u, p, v, c = Unique<sorted = 0>(f)\n s = Neg(c)\n y = Mul(s, p)",
     "y = Transpose<perm = [1, 0]>($)",
     "y = Identity($)",
+    "h = Gather<axis = 1>($, zero)\n o = Gather<axis = 1>(others, zero)\n"
+    "v = Unsqueeze(h, last)\n w = Unsqueeze(o, axis)\n p = Less(v, w)\n n = NonZero(p)\n"
+    "c = CumSum<reverse = 1>(n, one)\n y = Transpose<perm = [1, 0]>(c)",
+    "t = Transpose<perm = [1, 0]>(others)\n y = MatMul($, t)",
 };
 
 std::string Model(Random& random) {
@@ -74,6 +87,9 @@ one = Constant<value_int = 1>()
 axis = Constant<value_ints = [0]>()
 all = Constant<value_ints = [-1]>()
 three = Constant<value_ints = [-1, 3]>()
+last = Constant<value_ints = [1]>()
+nobody = Not(mask)
+others = Compress<axis = 0>(x, nobody)
 places = NonZero(mask)
 tuples = Transpose<perm = [1, 0]>(places)
 places1 = Squeeze(places, axis)
@@ -121,6 +137,62 @@ TEST_F(CountedRows, AnswerAsThoseOfAKnownMask) {
       EXPECT_TRUE(agree) << "element " << i << " is " << found[i] << ", expected " << wanted[i]
                          << "\nseed " << seed << "\n"
                          << text;
+    }
+  }
+}
+
+// Models with sizes of data in between, and y of a known size.
+const std::vector<std::string> kCompiled = {
+    // attention of the rows of one mask over those of the other
+    "t = Transpose(right)\n p = MatMul(left, t)\n s = Softmax<axis = 1>(p)\n m = MatMul(s, right)\n"
+    "y = ReduceSum<keepdims = 0>(m, axis)",
+    "t = Transpose(right)\n p = MatMul(left, t)\n f = Reshape(p, all)\n"
+    "c = CumSum<reverse = 1>(f, zero)\n y = ReduceMax(c, axis)",
+    "c = Concat<axis = 0>(left, x, right)\n e = CumSum<reverse = 1>(c, zero)\n"
+    "y = ReduceMean(e, axis)",
+    "r = Cast<to = 7>(x)\n u, first, of, c = Unique<axis = 0>(r)\n y = Gather(c, of)",
+    "v, at = TopK<axis = 0>(x, k)\n y = ReduceSum(v, axis)",
+    "e = Add(from, k)\n s = Squeeze(from, axis)\n l = Squeeze(e, axis)\n n = Min(l, five)\n"
+    "f = Max(s, zero)\n p = Range(f, n, one)\n r = Gather(x, p)\n y = ReduceSum(r, axis)",
+    "m = Gather(mask, back)\n other = Compress<axis = 0>(x, m)\n d = Sub(left, other)\n"
+    "y = ReduceSumSquare(d, axis)",
+};
+
+TEST_F(CountedRows, AnswerAlikeCompiled) {
+  std::vector<ImportedModel> models;
+  std::vector<const Graph*> graphs;
+  for (const std::string& nodes : kCompiled) {
+    auto model = Load(
+        "g (float[5, 3] x, bool[5] mask, int64[1] k, int64[1] from) => (float[a, b] y) {\n"
+        "zero = Constant<value_int = 0>()\n one = Constant<value_int = 1>()\n"
+        "five = Constant<value_int = 5>()\n axis = Constant<value_ints = [0]>()\n"
+        "all = Constant<value_ints = [-1]>()\n back = Constant<value_ints = [4, 3, 2, 1, 0]>()\n"
+        "nobody = Not(mask)\n left = Compress<axis = 0>(x, mask)\n"
+        "right = Compress<axis = 0>(x, nobody)\n" +
+        nodes + "}");
+    ASSERT_TRUE(model) << ErrorOf(model) << "\n" << nodes;
+    models.push_back(*std::move(model));
+    graphs.push_back(models.back().graph.get());
+  }
+  for (const RunOn where : {RunOn::kCpu, RunOn::kGpuTextOnCpu}) {
+    const auto compiled = CompiledGraphs::Make(graphs, where);
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    for (const uint64_t seed : SeedsToRun(20)) {
+      Random random(seed);
+      std::vector<double> values;
+      std::vector<int64_t> bits;
+      for (int64_t i = 0; i < kRows * kColumns; ++i) values.push_back(random.Eighths());
+      for (int64_t i = 0; i < kRows; ++i) bits.push_back(random.OneIn(2) ? 1 : 0);
+      const auto ints = [](Dtype dtype, std::vector<int64_t> elements) {
+        const auto count = static_cast<int64_t>(elements.size());
+        return ReferenceTensor::FromData(
+            TensorData::From<int64_t>(dtype, {count}, std::move(elements)));
+      };
+      const std::vector<ReferenceTensor> inputs = {
+          F32({kRows, kColumns}, values), ints(Dtype::kBool, bits),
+          ints(Dtype::kI64, {random.Below(kRows + 1)}), ints(Dtype::kI64, {random.Below(kRows)})};
+      ExpectAnswers(**compiled, graphs, std::vector(graphs.size(), inputs), 1e-5,
+                    "seed " + std::to_string(seed));
     }
   }
 }

@@ -202,13 +202,6 @@ TEST_F(CountedOutputs, NaNsAreOneElement) {
   EXPECT_EQ(y[3].ints, (Dims{1, 1, 2}));
 }
 
-TEST_F(CountedOutputs, UniqueRowsAreRefused) {
-  EXPECT_EQ(
-      ErrorOf(Load("g (float[n, 2] x) => (float[k, 2] y) { [\"u\"] y = Unique<axis = 0>(x) }")),
-      "m.onnxtxt: node \"u\" (Unique): x is f32[n, 2] and axis is given, which fusec supports "
-      "for rank 1 only");
-}
-
 TEST_F(CountedOutputs, IndicesOfTheGreatest) {
   const std::string head =
       "g (float[1, 1, 3, 3] x) => (float[1, 1, h, w] y, int64[1, 1, h, w] at) { ";
