@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -44,10 +45,13 @@ std::vector<int64_t> Batches() {
   return batches;
 }
 
-// Not those whose inputs hold bags one behind the other, or have no batch.
+// Not those whose inputs hold bags one behind the other, that have no batch, or whose rows depend
+// on each other.
 bool HasRows(const std::string& name) {
-  return !name.starts_with("embedding_bags") && !name.starts_with("offset_bags") &&
-         !name.starts_with("viewed_scores");
+  constexpr const char* kOthers[] = {"embedding_bags", "masked_pairs", "offset_bags", "unique_rows",
+                                     "viewed_scores"};
+  return std::none_of(std::begin(kOthers), std::end(kOthers),
+                      [&](const char* other) { return name.starts_with(other); });
 }
 
 std::vector<std::string> ModelFiles() {
