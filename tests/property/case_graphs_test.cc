@@ -21,15 +21,6 @@ struct CaseGraph {
   std::vector<ReferenceTensor> inputs, expected, rounded;
 };
 
-// Three requests, seven of everything else, or what comes nearest in the symbol's range.
-std::map<std::string, int64_t> SizesOf(const Graph& graph) {
-  std::map<std::string, int64_t> sizes;
-  for (const DimSymbol& symbol : graph.symbols)
-    sizes[symbol.name] =
-        std::clamp<int64_t>(symbol.name == "requests" ? 3 : 7, symbol.low, symbol.high);
-  return sizes;
-}
-
 // nullopt for cases that are refused, that have regions already, or whose ids lie outside their
 // tables.
 std::optional<CaseGraph> ReadCaseGraph(const std::string& path) {
@@ -38,7 +29,7 @@ std::optional<CaseGraph> ReadCaseGraph(const std::string& path) {
   if (!graph || !Verify(**graph) || given.expected.starts_with("error: ")) return std::nullopt;
   FillPayloads(**graph);
   CaseGraph made{path, *std::move(graph)};
-  made.inputs = RandomInputs(*made.graph, 1, SizesOf(*made.graph));
+  made.inputs = RandomInputs(*made.graph, 1, SomeSizes(*made.graph));
   auto expected = Interpret(*made.graph, made.inputs),
        rounded = InterpretRounded(*made.graph, made.inputs);
   if (!expected || !rounded) return std::nullopt;

@@ -41,6 +41,14 @@ void FillPayloads(Graph& graph) {
   }
 }
 
+std::map<std::string, int64_t> SomeSizes(const Graph& graph) {
+  std::map<std::string, int64_t> sizes;
+  for (const DimSymbol& symbol : graph.symbols)
+    sizes[symbol.name] =
+        std::clamp<int64_t>(symbol.name == "requests" ? 3 : 7, symbol.low, symbol.high);
+  return sizes;
+}
+
 void ExpectSameMeaning(const MakeGraph& make, const std::string& pass, int changes_one_in) {
   int changed = 0;
   const std::vector<uint64_t> seeds = SeedsToRun(300);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,9 @@ using MakeGraph = std::function<std::unique_ptr<Graph>(uint64_t seed)>;
 
 // Random numbers for constants whose payload is in no file.
 void FillPayloads(Graph& graph);
+
+// Three requests, seven of everything else, or what comes nearest in the symbol's range.
+std::map<std::string, int64_t> SomeSizes(const Graph& graph);
 
 // Runs `pass` alone on 300 graphs, and expects that these compute the same behind it, to the bit, and that it changes more than one in
 // `changes_one_in` of them.

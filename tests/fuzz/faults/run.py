@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts small faults into passes and planners, one at a time, and says which judge finds each.
 
-usage: run.py [--build FOLDER] [--only WORD] [--first N] [--faults N] [--work FOLDER] [--table FILE.md]
+usage: run.py [--build FOLDER] [--only WORDS] [--first N] [--faults N] [--ask PROGRAM:TESTS] [--work FOLDER] [--table FILE.md]
        run.py --check      every fault still names text that its file has exactly once; builds nothing
 
 A fault changes one place of one source file. That file alone is compiled and linked in the place of the true one; no file of the checkout is
@@ -38,7 +38,8 @@ class Judge(typing.NamedTuple):
     settings: dict = {}  # of the environment
 
 
-GOLDENS = Judge("goldens", "passes_tests", "All/Passes.*")
+# What sees that a text is another: graphs behind passes, kernels.
+GOLDENS = [Judge("graphs", "passes_tests", "All/Passes.*"), Judge("kernels", "codegen_tests", "Goldens.TextsAreTheSame")]
 # What compares answers, the fastest first.
 JUDGES = [
     Judge("cases of passes", "property_tests", "PassesProperty.EachPassChanges*"),
@@ -52,6 +53,7 @@ JUDGES = [
           "CaseGraphs.Gpu*:*Property.GpuAnswers*:CodegenProperty.Rows*:CodegenProperty.PlansForGpu:*OpsOnGpu*:*Pairs*.AnswersMatch*:"
           "*Prologue*.AnswersMatch*:*SlotMatMul*:BlockProgram*:SharedProduct*:Of/Recurrences.AnswersOnGpu*:IndexPolicy*Kernels*:"
           "MemoryPlaces.*:StackProperty.*:JoinProperty.*:RequestsProperty.Epilogues*"),
+    Judge("kernels", "codegen_tests", "Goldens.Answers*"),
     Judge("models", "property_tests", "All/ModelsProperty.*"),
     Judge("unit tests", "unit_tests", "*"),
     Judge("attention, products", "property_tests",
@@ -154,18 +156,19 @@ def ask(judge, program, build):
 
 
 def judges_of(fault):
-    """In their order. What plans and writes kernels changes no graph, so that what judges graphs comes last there."""
+    """In their order. Plans and kernels change no graph, so that what judges graphs comes last there."""
     judges = JUDGES if fault.file.startswith("passes/") else JUDGES[2:] + JUDGES[:2]
     return judges[:2] if fault.equal else judges
 
 
-def try_fault(fault, builder):
-    """The row of the table."""
+def try_fault(fault, builder, asked):
+    """The row of the table, by `asked` alone if it is a judge."""
     builder.compile(fault)
     row = {"file": fault.file, "what": fault.what, "goldens": None, "judge": None, "test": None, "equal": fault.equal, "seconds": 0.0}
-    row["goldens"], _ = ask(GOLDENS, builder.link(GOLDENS.program), builder.build)
+    for judge in [] if asked else GOLDENS:
+        row["goldens"] = row["goldens"] or ask(judge, builder.link(judge.program), builder.build)[0]
     linked = {}
-    for judge in judges_of(fault):
+    for judge in [asked] if asked else judges_of(fault):
         if judge.program not in linked:
             linked[judge.program] = builder.link(judge.program)
         test, seconds = ask(judge, linked[judge.program], builder.build)
@@ -195,6 +198,7 @@ def main():
     parser.add_argument("--only", default="", help="faults whose file or words have this")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--faults", type=int, default=10**6)
+    parser.add_argument("--ask", metavar="PROGRAM:TESTS", help="these tests alone, and no goldens: property_tests:CaseGraphs.*")
     parser.add_argument("--work", type=pathlib.Path, help="a folder that keeps rows.json: a run that was ended goes on there")
     parser.add_argument("--table", type=pathlib.Path)
     arguments = parser.parse_args()
@@ -210,7 +214,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         work = (arguments.work or pathlib.Path(scratch)).resolve()
         work.mkdir(parents=True, exist_ok=True)
-        rows = run(chosen[arguments.first:][: arguments.faults], arguments.build.resolve(), work)
+        asked = Judge(arguments.ask, *arguments.ask.split(":", 1)) if arguments.ask else None
+        rows = run(chosen[arguments.first:][: arguments.faults], arguments.build.resolve(), work, asked)
     if arguments.table:
         arguments.table.write_text(table(rows))
     missed = [row for row in rows if not row["judge"] and not row["equal"]]
@@ -226,15 +231,15 @@ def passes():
     return [name.replace("-", "_") for name in names]
 
 
-def run(faults, build, work):
+def run(faults, build, work, asked):
     kept = work / "rows.json"
     known = json.loads(kept.read_text()) if kept.exists() else {}
     builder = Builder(build, work)
     rows = []
     for fault in faults:
-        key = f"{fault.file}|{fault.right}|{fault.wrong}"
+        key = f"{fault.file}|{fault.right}|{fault.wrong}|{asked.name if asked else ''}"
         if key not in known:
-            known[key] = try_fault(fault, builder)
+            known[key] = try_fault(fault, builder, asked)
             kept.write_text(json.dumps(known, indent=1))
         row = known[key]
         rows.append(row)
