@@ -1,5 +1,6 @@
 #include "passes/index_policy.h"
 
+#include "compiler/ir/failing_gather.h"
 #include "compiler/ir/op_def.h"
 #include "passes/constant_linear.h"
 #include "passes/graph_edit.h"
@@ -158,7 +159,7 @@ Result<bool> ApplyIndexPolicy(Graph& graph, const PassOptions& options, PassRepo
   bool changed = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i];
-    if (map && ReplicationOf(node.result(), map)) continue;
+    if (node.Has(kFailsOutside) || (map && ReplicationOf(node.result(), map))) continue;
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);
     Rewrite rewrite(node, builder);

@@ -14,8 +14,8 @@ namespace fusec {
 //   zero    nothing: reads give 0, writes are left out
 //
 // in gather, gather_elements, gather_nd, scatter_elements and scatter_nd; composite ops must have
-// become these. An item of no request (--request-map) is an error under every policy. Under
-// "clamp":
+// become these. An item of no request (--request-map) is an error under every policy, and so are
+// lengths and counts of data that do not fit (failing_gather.h). Under "clamp":
 //
 //   %y = gather(%table, %ids) {axis = 0}  =>  %from_start = add(%ids, 200)
 //                                             %below = less(%ids, 0)

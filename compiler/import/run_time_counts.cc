@@ -240,7 +240,7 @@ void RunTimeCounts::SameSizesAreChecked(Graph& graph) const {
   Shape in_row = {Expr(1)};
   in_row.insert(in_row.end(), shape.begin(), shape.end());
   Value* place = f.Make(OpKind::kCast, {row}, {{"to", Dtype::kI64}}, "run_time_sizes_differ");
-  output = f.Gather(f.Reshape(output, in_row), place);
+  output = f.GatherOrFail(f.Reshape(output, in_row), place);
 }
 
 void RunTimeCounts::Resolve(Graph& graph, const Ranges& with_counts, Problems& problems) {

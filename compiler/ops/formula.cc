@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/import/import_context.h"
+#include "compiler/ir/failing_gather.h"
 
 namespace fusec {
 
@@ -87,6 +88,10 @@ Value* Formula::Concat(ValueList parts, int axis) {
 
 Value* Formula::Gather(Value* table, Value* indices, int64_t axis) {
   return Make(OpKind::kGather, {table, indices}, {{"axis", axis}});
+}
+
+Value* Formula::GatherOrFail(Value* table, Value* indices, int64_t axis) {
+  return Make(OpKind::kGather, {table, indices}, {{"axis", axis}, {kFailsOutside, int64_t{1}}});
 }
 
 Value* Formula::FromStart(Value* indices, Value* size) {

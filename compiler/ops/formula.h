@@ -60,6 +60,9 @@ class Formula {
   Value* Concat(ValueList parts, int axis);
   // Rows of `table` (along `axis`), one per element of `indices`.
   Value* Gather(Value* table, Value* indices, int64_t axis = 0);
+  // As Gather, where `indices` outside of the table mean that the run must fail, whatever the user
+  // wants done about those of the model.
+  Value* GatherOrFail(Value* table, Value* indices, int64_t axis = 0);
   // Indices into `size` elements (a scalar i64) as i64 from the start: negative ones count from the
   // end.
   Value* FromStart(Value* indices, Value* size);

@@ -1,6 +1,7 @@
 // Reads whose place is data.
 #include <fmt/format.h>
 
+#include "compiler/ir/failing_gather.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/view_support.h"
 
@@ -18,7 +19,7 @@ Result<void> CheckIndices(const TensorType& indices) {
 // embedding tables. A third operand is the cache of a table's rows (row_cache.h), which changes no
 // result.
 struct GatherOp {
-  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
+  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}, {kFailsOutside, "int", true}};
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", 0), context.input(0)->type.rank()));

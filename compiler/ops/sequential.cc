@@ -254,7 +254,11 @@ struct TopKOp {
       place =
           f.Make(OpKind::kWhere, {is_wrong, SizeOf(f, most), place}, {}, "places_by_" + k->name);
     }
-    return f.Finish({f.Gather(all->result(0), place, axis), f.Gather(all->result(1), place, axis)});
+    const auto first = [&](int result) {
+      Value* sorted = all->result(result);
+      return is_known ? f.Gather(sorted, place, axis) : f.GatherOrFail(sorted, place, axis);
+    };
+    return f.Finish({first(0), first(1)});
   }
   static InferResult Infer(const InferContext& context) {
     TensorType values = context.operand(0);

@@ -223,7 +223,7 @@ Result<void> SplitByData(ImportContext& context, int64_t axis) {
     // What an error calls the places: they are outside the data where the lengths are wrong.
     Value* places =
         f.Make(OpKind::kWhere, {is_wrong, rows, source}, {}, "places_by_" + context.input(1)->name);
-    parts.push_back(f.Gather(data, places, axis));
+    parts.push_back(f.GatherOrFail(data, places, axis));
     start = end;
   }
   return f.Finish(parts);
