@@ -169,7 +169,9 @@ Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, cons
   for (const Node* region : RegionsOf(graph)) {
     for (const auto& result : region->results) {
       const int number = numbers.at(result->name);
-      manifest["buffers"][static_cast<size_t>(number)]["kind"] = "output";
+      Json& buffer = manifest["buffers"][static_cast<size_t>(number)];
+      buffer["kind"] = "output";
+      buffer["name"] = result->name;  // not always what the model calls its output
       outputs.push_back({{"name", result->name},
                          {"dtype", DtypeName(result->type.dtype)},
                          {"shape", Shape(*result)},
