@@ -385,8 +385,11 @@ class LoopPlanner {
     plan.blocks = 0;
     plan.launch_in_words = "blocks of one part each, one thread per vector of it or element";
     // What takes a thread longest begins first, so that no block is left alone at the end.
+    const auto folded = [&](const Group& group) {
+      return FoldedElements(group.segments[0].value, builder_.ranges());
+    };
     std::stable_sort(groups_.begin(), groups_.end(),
-                     [&](const Group& a, const Group& b) { return Folded(a) > Folded(b); });
+                     [&](const auto& a, const auto& b) { return folded(a) > folded(b); });
     if (groups_.size() == 1)
       builder_.AppendLet("block", BlockNumber(builder_));
     else
@@ -424,10 +427,6 @@ class LoopPlanner {
       builder_.CloseIf("block" < blocks);
       builder_.Assign("block", "block" - blocks);
     }
-  }
-
-  int64_t Folded(const Group& group) const {
-    return FoldedElements(group.segments[0].value, builder_.ranges());
   }
 
   // Element `i` of a group, or vector of `lanes`, of the rows that `names` name.
