@@ -27,6 +27,7 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
   constexpr int kIdsOffset = 3;         // between an element and what is read of "ids"
   constexpr int kLongTensorRows = 70;   // rows of "long_tensor"
   constexpr int kLongColumns = 8;       // last axis of "long"
+  constexpr int kRowsTogether = 8;      // look-ups of a thread that are under way at a time
   constexpr int kFeaturesColumns = 20;  // last axis of "features"
   constexpr int kLongBagPlace = 12;     // where "long_bag" begins in "features"
   constexpr int kShortBagVectors = 2;   // kLanes elements each, of one row of "short_bag"
