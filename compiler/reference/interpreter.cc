@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/reference/true_sizes.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -211,25 +212,6 @@ Result<Tensors> RunGraph(const Graph& graph, ArrayRef<const ReferenceTensor*> in
   return Run(graph, context).Outputs(inputs);
 }
 
-// Outputs as large as the last of them says, which is dropped.
-void TakeTrueSizes(const Graph& graph, Tensors& outputs) {
-  const std::vector<int64_t> sizes = std::move(outputs.back().ints);
-  outputs.pop_back();
-  for (size_t k = 0; k < sizes.size(); ++k) {
-    const auto& [output, axis] = graph.run_time_sizes[k];
-    int64_t& dim = outputs[output].dims[axis];
-    dim = std::clamp<int64_t>(sizes[k], 0, dim);
-  }
-  for (ReferenceTensor& tensor : outputs) {
-    const auto count = static_cast<size_t>(tensor.element_count());
-    if (IsFloat(tensor.dtype)) {
-      tensor.reals.resize(count);
-    } else {
-      tensor.ints.resize(count);
-    }
-  }
-}
-
 Result<Tensors> InterpretWith(const Graph& graph, ArrayRef<ReferenceTensor> inputs,
                               RandomRounding* rounding) {
   std::vector<std::vector<int64_t>> dims;
@@ -247,7 +229,7 @@ Result<Tensors> InterpretWith(const Graph& graph, ArrayRef<ReferenceTensor> inpu
                                        std::string(DtypeName(expected)));
   }
   FUSEC_ASSIGN(Tensors outputs, RunGraph(graph, pointers, {symbols, rounding}));
-  if (!graph.run_time_sizes.empty()) TakeTrueSizes(graph, outputs);
+  TakeTrueSizes(graph, outputs);
   return outputs;
 }
 

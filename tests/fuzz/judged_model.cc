@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "compiler/driver/build/pipeline.h"
 #include "compiler/import/import.h"
 #include "compiler/import/tensor_file.h"
 #include "compiler/reference/interpreter.h"
+#include "compiler/reference/true_sizes.h"
 #include "compiler/support/gpu.h"
 #include "compiler/support/read_file.h"
 #include "passes/pass_manager.h"
@@ -41,17 +41,6 @@ Result<std::vector<ReferenceTensor>> ReadInputs(const std::string& folder, size_
   return inputs;
 }
 
-// The elements that come first in a tensor with room for more.
-ReferenceTensor Front(ReferenceTensor tensor, const std::vector<int64_t>& dims) {
-  tensor.dims = dims;
-  const auto count = static_cast<size_t>(tensor.element_count());
-  if (IsFloat(tensor.dtype))
-    tensor.reals.resize(std::min(count, tensor.reals.size()));
-  else
-    tensor.ints.resize(std::min(count, tensor.ints.size()));
-  return tensor;
-}
-
 }  // namespace
 
 Result<JudgedModel> JudgedModel::Read(const std::string& folder) {
@@ -81,16 +70,7 @@ Result<std::unique_ptr<Graph>> JudgedModel::Fused(TargetKind target) const {
 
 void JudgedModel::Judge(size_t set, const std::string& judge, std::vector<ReferenceTensor> found) {
   const std::vector<ReferenceTensor>& expected = expected_[set];
-  if (!graph_->run_time_sizes.empty()) {
-    const std::vector<int64_t> sizes = found.back().ints;
-    found.pop_back();
-    for (size_t k = 0; k < sizes.size(); ++k) {
-      const auto& [output, axis] = graph_->run_time_sizes[k];
-      std::vector<int64_t> dims = found[output].dims;
-      dims[axis] = std::clamp<int64_t>(sizes[k], 0, dims[axis]);
-      found[output] = Front(std::move(found[output]), dims);
-    }
-  }
+  TakeTrueSizes(*graph_, found);
   OutputJudge outputs(*graph_, inputs_[set], expected);
   for (size_t i = 0; i < expected.size(); ++i) {
     const Tolerance tolerance = ToleranceOf(CoarsestDtype(graph_->outputs[i]), "highest");
