@@ -101,7 +101,8 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
     builder.ForLanes(step);
   else
     step();
-  const bool is_long = loop.last.empty() && loop.dims.back().AsConstant().value_or(0) >= kLongFold;
+  const bool is_long = loop.last.empty() && !loop.dims.empty() &&
+                       loop.dims.back().AsConstant().value_or(0) >= kLongFold;
   CExpr together;
   if (builder.HasNotes() && is_long && lanes <= kFewLanes) {
     together = builder.expressions().Constant("rows_together", kTogether,

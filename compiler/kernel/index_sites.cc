@@ -68,9 +68,8 @@ void KernelBuilder::EndNotes() {
 std::optional<CExpr> KernelBuilder::NotedIn(ArrayRef<CExpr> checked, const CExpr& extent,
                                             const CExpr& site) {
   if (notes_.loops == 0) return std::nullopt;
-  const auto scope_of = [&](const CExpr& expr) { return ScopeFor(DepthOf(expr)); };
   const bool is_inside = std::any_of(checked.begin(), checked.end(), [&](const CExpr& expr) {
-    return scope_of(expr) > notes_.scope;
+    return ScopeFor(DepthOf(expr)) > notes_.scope;
   });
   const auto loop = static_cast<int>(notes_.scope);
   if (!is_inside || DepthOf(extent) > loop || DepthOf(site) > loop) return std::nullopt;

@@ -171,7 +171,6 @@ class ElementLowering : public LowerContext {
                int chosen, int64_t axis);
   // Where the check finds the data.
   RegionLowering::Origin OriginOf(const Scalar& data, int operand, ArrayRef<Expr> position) const;
-  // The site of a check of data that `node`, this one or what it stands for, finds in `tensor`.
 
   RegionLowering& parent_;
   CExpr branch_target_;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/ops/formula.h"
+#include "compiler/ops/places.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -54,8 +55,7 @@ Value* ComputedRoots(Formula& f, const Expr& length, const Expr& results, int64_
                      bool inverse, Dtype real) {
   Value* n = f.Reshape(f.Iota(0, length), {length, 1});
   Value* m = f.Reshape(f.Iota(0, results), {1, results});
-  Value* size =
-      f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{length}}, {"scalar", int64_t{1}}});
+  Value* size = SizeOf(f, length);
   Value* turns = f.Make(OpKind::kMod, {f.Mul(n, m), size}, {{"fmod", int64_t{0}}});
   Value* count = f.Cast(size, real);
   Value* angle = f.Div(f.Mul(f.Cast(turns, real), (inverse ? 2 : -2) * M_PI), count);

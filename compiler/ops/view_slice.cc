@@ -7,6 +7,7 @@
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
+#include "compiler/ops/places.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -103,7 +104,7 @@ Result<void> CutByData(ImportContext& context) {
   const Expr& dim = data->type.shape[axis];
   Formula f(context);
   Value* zero = f.Number(0, Dtype::kI64);
-  Value* rows = f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{dim}}, {"scalar", int64_t{1}}});
+  Value* rows = SizeOf(f, dim);
   const auto bound = [&](int input) {  // as ClampedBound has it
     Value* place = f.FromStart(f.Reshape(context.input(input), {}), rows);
     return f.Make(OpKind::kMax, {f.Make(OpKind::kMin, {place, rows}), zero});
@@ -206,7 +207,7 @@ Result<void> SplitByData(ImportContext& context, int64_t axis) {
   Formula f(context);
   Value* lengths = f.Cast(context.input(1), Dtype::kI64);
   Value* zero = f.Number(0, Dtype::kI64);
-  Value* rows = f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{dim}}, {"scalar", int64_t{1}}});
+  Value* rows = SizeOf(f, dim);
   Value* start = zero;
   ValueList parts;
   for (int i = 0; i < context.output_count(); ++i) {
