@@ -6,9 +6,9 @@
 The models are of `models/`: one whose run takes a microsecond, and one whose run takes long on a CPU. A thread calls `run_into` with arrays of
 NumPy; in C it is `fusec bench --contexts`. On a CPU, a run uses one core (FUSEC_NUM_THREADS=1), so that threads are all that there is to scale.
 
-The lock of Python (GIL) is released while a model runs, and held while a call converts its arguments. What a call takes longer through Python
-than in C therefore bounds the rate of all threads together; the last line has it, of the short model, where it is seen best. Other work on the
-machine disturbs both sides. It needs numpy and the Python package.
+The lock of Python (GIL) is released while a model runs, unless handing it over would take longer, and held while a call converts its
+arguments. What a call takes longer through Python than in C therefore bounds the rate of all threads together; the last line has it, of the short
+model, where it is seen best. Other work on the machine disturbs both sides. It needs numpy and the Python package.
 """
 
 import argparse

@@ -30,6 +30,8 @@ MODELS = {
     # Empty where one dim is 0 and the other 1, and only then.
     "tail": "g (float[batch, 4] x, float[items, 4] z) => (float[n, 4] y)"
     " <int64[1] one = {1}, int64[1] most = {9223372036854775807}, int64[1] axes = {0}> { both = Concat<axis=0>(x, z) y = Slice(both, one, most, axes) }",
+    # Takes milliseconds where n is some thousands.
+    "gram": "g (float[n, 64] x) => (float[n, n] y) { turned = Transpose<perm = [1, 0]>(x) y = MatMul(x, turned) }",
     "half": "g (float16[batch, 8] x) => (float16[batch, 8] y) { y = Add(x, x) }",
     "bfloat": "g (bfloat16[batch, 8] x) => (bfloat16[batch, 8] y) { y = Add(x, x) }",
     "bools": "g (bool[n] a, bool[n] b) => (bool[n] both) { both = And(a, b) }",

@@ -54,6 +54,34 @@ class Threads(unittest.TestCase):
 
         self.run_threads(10, body)
 
+    def test_other_threads_go_on_during_a_long_run(self):
+        context = load("gram").context()
+        x = np.zeros((2000, 64), np.float32)
+        y = np.empty((2000, 2000), np.float32)
+        ticks, stop = [], threading.Event()
+
+        def tick():
+            while not stop.is_set():
+                ticks.append(time.perf_counter())
+                time.sleep(0.0001)
+
+        def ticks_of_a_run():
+            start = time.perf_counter()
+            context.run_into(y, x)
+            end = time.perf_counter()
+            return sum(start < moment < end for moment in ticks)
+
+        for _ in range(2):
+            context.run_into(np.empty((1, 1), np.float32), x[:1])  # may keep Python's lock
+        clock = threading.Thread(target=tick)
+        clock.start()
+        try:
+            ticks_of_a_run()  # the first with these sizes, whose length nobody knows
+            self.assertGreater(sum(ticks_of_a_run() for _ in range(20)), 40)
+        finally:
+            stop.set()
+            clock.join()
+
     def test_a_context_is_for_one_thread_at_a_time(self):
         model = load("sum")
         context = model.context()

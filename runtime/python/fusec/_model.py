@@ -73,8 +73,9 @@ class Model(_native.Model):
 
     Tensors on the GPU are used in place, on the current stream of their library. If all tensors of a call are there and of PyTorch or
     of CuPy, the call returns when the work is enqueued, as theirs do; an out-of-range id then shows in a later call or in
-    synchronize(). Otherwise it returns when the results are there. The GIL is released while the model runs. Tensors that are not
-    contiguous, or on a GPU do not start at a multiple of 16 bytes, are copied, of which a CopyWarning tells once for each input.
+    synchronize(). Otherwise it returns when the results are there. The GIL is released while the model runs, but for runs on the CPU of
+    less than 5 us. Tensors that are not contiguous, or on a GPU do not start at a multiple of 16 bytes, are copied, of which a
+    CopyWarning tells once for each input.
 
     Raises BadInput where a tensor is missing, unknown, or has the wrong dtype, shape or device, or where an id is out of range; NoDevice
     where memory runs out or the device fails; BadUsage in a process forked after the model was loaded.

@@ -1,6 +1,8 @@
 #include "runtime/python/src/context.h"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 
 #include "runtime/python/src/errors.h"
 #include "runtime/python/src/host_tensor.h"
@@ -11,6 +13,8 @@ namespace fusec::python {
 namespace {
 
 constexpr uintptr_t kGpuAlignment = 16;  // of device memory that kernels use in place
+// What handing the GIL from thread to thread takes, about: a shorter run does not give it away.
+constexpr std::chrono::nanoseconds kHandover = std::chrono::microseconds(5);
 
 bool IsMisaligned(const TensorView& view) {
   return view.is_on_gpu && view.elements() > 0 &&
@@ -230,6 +234,7 @@ void Context::BindInputs() {
     if (view.dims == bound_dims_[i]) continue;
     bound_dims_[i] = view.dims;
     output_dims_are_current_ = false;
+    last_run_ = kUnknown;
   }
   if (output_dims_are_current_) return;
   for (size_t i = 0; i < output_dims_.size(); ++i)
@@ -254,11 +259,22 @@ void Context::Run(const Given& given) {
   const bool is_async = given.any_on_gpu && !given.must_wait;
   const bool on_own_stream = !given.any_on_gpu || given.stream == stream();
   may_still_run_ = true;
+  // A run on a GPU always gives the GIL away, also one that only enqueues: where the queue is full
+  // it waits for the GPU, which may itself wait for a function of the host that needs the GIL.
+  const bool keeps_gil = !program_->is_on_gpu() && last_run_ < kHandover;
   Check([&] {
-    const WithoutGil released;
-    if (!is_async && on_own_stream) return fusec_run(handle_);
-    const fusec_status status = fusec_run_async(handle_, given.stream);
-    return is_async || status != FUSEC_OK ? status : fusec_synchronize(handle_);
+    std::optional<WithoutGil> released;
+    if (!keeps_gil) released.emplace();
+    const auto start = std::chrono::steady_clock::now();
+    fusec_status status;
+    if (!is_async && on_own_stream) {
+      status = fusec_run(handle_);
+    } else {
+      status = fusec_run_async(handle_, given.stream);
+      if (!is_async && status == FUSEC_OK) status = fusec_synchronize(handle_);
+    }
+    last_run_ = std::chrono::steady_clock::now() - start;
+    return status;
   }());
   may_still_run_ = is_async;
 }

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -67,6 +68,8 @@ class Context {
   fusec_context* handle_ = nullptr;
   bool in_use_ = false;
   bool may_still_run_ = false;
+  static constexpr std::chrono::nanoseconds kUnknown = std::chrono::nanoseconds::max();
+  std::chrono::nanoseconds last_run_ = kUnknown;  // how long it took, with the dims bound now
   // By input, of the call: the argument, its tensor, and the copy that is read in its place.
   std::vector<nb::handle> arguments_;
   std::vector<ArrayLibrary*> libraries_;
