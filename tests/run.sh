@@ -7,6 +7,7 @@
 #          tests/run.sh --sanitize-compiler
 #                                     unit, pass and error tests again, fusec built with AddressSanitizer and UndefinedBehaviorSanitizer
 #          tests/run.sh --nightly     the latter; pages of fusec report in a headless Chromium, and the Debian packages by lintian, both installed where missing;
+#                                     the suite's models in float16 on the CPU;
 #                                     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter;
 #                                     all kernels of products and all faults of them by the emulation of a GPU; a tenth of the graphs
 #                                     by every kernel that may be tried, and by the text for GPUs; and as many random
@@ -49,6 +50,7 @@ case ${1:-} in
   command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium
   "$deps/venv/bin/python" "$root/tests/report/check_browser.py" "$folder/fusec"
   "$root/.setup/lint_deb.sh"
+  "$deps/venv/bin/python" "$root/tests/benchmarks/check_suite.py" "$folder/fusec" --all
   export FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000}
   export FUSEC_PROPERTY_SEED=${FUSEC_PROPERTY_SEED:-$(($(date +%s) / 86400 * 10000))}
   echo "these graphs again: FUSEC_PROPERTY_SEED=$FUSEC_PROPERTY_SEED FUSEC_PROPERTY_RUNS=$FUSEC_PROPERTY_RUNS tests/run.sh --nightly"
