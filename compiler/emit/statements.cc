@@ -111,8 +111,7 @@ void WriteStatement(TextWriter& out, const Statement& s) {
     case Statement::Kind::kReturn:
       return out.Code(CodeTokens().Words("return").Space().Add(s.value).Semicolon());
     case Statement::Kind::kPragma:
-      out.Line(s.value.empty() ? s.text : s.text + " " + s.value.ToString());
-      return;
+      return out.Line(s.text);
     case Statement::Kind::kAwait:
       return;
     case Statement::Kind::kIf:

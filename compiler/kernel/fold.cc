@@ -6,16 +6,12 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/idioms.h"
 #include "compiler/kernel/region_lowering.h"
+#include "compiler/kernel/rows_together.h"
 #include "compiler/kernel/size_names.h"
 
 namespace fusec {
 
 namespace {
-
-// Rows that a fold looks up wait for their ids, and ids for memory. Short loops are unrolled by the
-// compiler; of a long one as many rows are under way together, where a thread makes few lanes of
-// them (tests/gpu/results/2026-11-26-h200-lists-of-tables.txt).
-constexpr int64_t kLongFold = 64, kFewLanes = 8, kTogether = 8;
 
 // What no element of `dtype` is below (or above): infinity for floats.
 CExpr ExtremeLiteral(Dtype dtype, bool highest) {
@@ -72,7 +68,6 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   // With the lanes inside the fold, unless its bounds are different for every lane.
   const bool by_lanes = builder.MaySuspendLanes(loop.index) && !builder.IsInnermost(loop.first) &&
                         !builder.IsInnermost(loop.last);
-  const int64_t lanes = builder.lanes() ? builder.lanes()->count : 1;
   if (by_lanes) builder.SuspendLanes();
   const std::string array = builder.Unique(loop.name);
   CExpr total = array;
@@ -86,12 +81,13 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   builder.BeginNotes();
   Exprs k;
   std::vector<Statement> headers;
+  std::vector<CExpr> lasts;
   for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
     const Expr& dim = loop.dims[axis];
     const std::string variable = builder.Unique("entry");
+    lasts.push_back(loop.last.empty() ? builder.Write(dim, loop.sizes[axis]) : loop.last);
     headers.push_back(
-        LoopHeader(builder, variable, loop.first.empty() ? 0 : loop.first,
-                   loop.last.empty() ? builder.Write(dim, loop.sizes[axis]) : loop.last));
+        LoopHeader(builder, variable, loop.first.empty() ? 0 : loop.first, lasts.back()));
     builder.Open();
     builder.DefineVariable(variable, 0, dim - 1);
     k.push_back(Expr::Symbol(variable));
@@ -101,16 +97,17 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
     builder.ForLanes(step);
   else
     step();
-  const bool is_long = loop.last.empty() && !loop.dims.empty() &&
-                       loop.dims.back().AsConstant().value_or(0) >= kLongFold;
-  CExpr together;
-  if (builder.HasNotes() && is_long && lanes <= kFewLanes) {
-    together = builder.expressions().Constant("rows_together", kTogether,
-                                              "look-ups of a thread that are under way at a time");
-  }
-  for (auto header = headers.rbegin(); header != headers.rend(); ++header) {
-    const bool unrolls = header == headers.rbegin() && !together.empty();
-    builder.CloseFor(*header, unrolls ? "#pragma unroll" : "", together);
+  for (size_t axis = headers.size(); axis-- > 0;) {
+    Statement& header = headers[axis];
+    header.body = builder.Close();
+    // Of several loops, the innermost.
+    if (axis + 1 < headers.size() || !builder.HasNotes()) {
+      builder.Append(std::move(header));
+      continue;
+    }
+    const auto count = loop.last.empty() ? loop.dims[axis].AsConstant() : std::nullopt;
+    for (Statement& statement : WithRowsTogether(builder, std::move(header), lasts[axis], count))
+      builder.Append(std::move(statement));
   }
   builder.EndNotes();
   if (by_lanes) builder.ResumeLanes();

@@ -263,9 +263,9 @@ std::vector<Statement> KernelBuilder::Close() {
   return statements;
 }
 
-void KernelBuilder::CloseFor(Statement header, const std::string& pragma, const CExpr& number) {
+void KernelBuilder::CloseFor(Statement header, const std::string& pragma) {
   header.body = Close();
-  if (!pragma.empty()) Append(Statement::Pragma(pragma, number));
+  if (!pragma.empty()) Append(Statement::Pragma(pragma));
   Append(std::move(header));
 }
 

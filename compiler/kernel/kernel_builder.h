@@ -95,7 +95,7 @@ class KernelBuilder {
   void Open(bool is_branch = false);  // a scope; branches keep everything they contain
   std::vector<Statement> Close();
   // The open scope becomes the body of a loop (LoopHeader), unrolled or not, or of an if.
-  void CloseFor(Statement header, const std::string& pragma = "", const CExpr& number = {});
+  void CloseFor(Statement header, const std::string& pragma = "");
   void CloseIf(const CExpr& condition) { Append(Statement::If(condition, Close())); }
   void Append(Statement statement);  // to the innermost scope, where it stands
   // `const index_type name = value;` and `if (condition) statement;`, where they stand

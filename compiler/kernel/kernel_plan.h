@@ -26,7 +26,7 @@ struct Statement {
     kUsing,    // using `place` = `value`;
     kCall,     // `value`;  or a word alone, such as break
     kReturn,   // return `value`;
-    kPragma,   // `text` `value`: a hint for the next loop, with a number or none
+    kPragma,   // `text`: a hint for the next loop
     kFor,     // for (`type` `place` = `value`; `condition`; ++`place`) `body`, or `place` += `step`
     kIf,      // if (`condition`) `body` else `otherwise`
     kAwait,   // nothing; a dependent launch waits for earlier kernels here
@@ -38,8 +38,8 @@ struct Statement {
   std::vector<Statement> body = {}, otherwise = {};
 
   static Statement Comment(std::string text) { return {.kind = Kind::kComment, .text = text}; }
-  static Statement Pragma(std::string text, const CExpr& number = {}) {
-    return {.kind = Kind::kPragma, .text = std::move(text), .value = number};
+  static Statement Pragma(std::string text) {
+    return {.kind = Kind::kPragma, .text = std::move(text)};
   }
   static Statement Let(const CExpr& type, const CExpr& name, const CExpr& value) {
     return {.kind = Kind::kLet, .type = type, .place = name, .value = value};

@@ -51,18 +51,26 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
       long_bag[lane] = 0.0f;
     }
     BadIndex bad_index;
-    #pragma unroll kRowsTogether
-    for (int entry = 0; entry < kLongBagEntries; ++entry) {
-      const long long ids_value = ids[row * kIdsColumns + entry + kIdsOffset];
-      // gather
-      const int long_ids_index =
-          NotedIndex(ids_value, kLongTensorRows, bad_index, row * kIdsColumns + entry + kIdsOffset);
-      const Vector<float, kLanes> long_vector =
-          LoadVector<kLanes>(long_tensor + long_ids_index * kLongColumns + vector * kLanes);
+    for (int group = 0; group < kLongBagEntries; group += kRowsTogether) {
+      // what is looked up is asked for before the first of it is folded
+      Vector<float, kLanes> long_vectors[kRowsTogether];
       #pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const float long_value = long_vector.at[lane];
-        long_bag[lane] += long_value;
+      for (int member = 0; member < kRowsTogether; ++member) {
+        const int entry = group + member;
+        const long long ids_value = ids[row * kIdsColumns + entry + kIdsOffset];
+        // gather
+        const int long_ids_index = NotedIndex(ids_value, kLongTensorRows, bad_index,
+                                              row * kIdsColumns + entry + kIdsOffset);
+        long_vectors[member] =
+            LoadVector<kLanes>(long_tensor + long_ids_index * kLongColumns + vector * kLanes);
+      }
+      #pragma unroll
+      for (int member = 0; member < kRowsTogether; ++member) {
+        #pragma unroll
+        for (int lane = 0; lane < kLanes; ++lane) {
+          const float long_value = long_vectors[member].at[lane];
+          long_bag[lane] += long_value;
+        }
       }
     }
     ReportNoted(bad_index, kLongTensorRows, errors, kIdsSite);
@@ -88,16 +96,22 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
       short_bag[lane] = 0.0f;
     }
     BadIndex bad_index;
+    // what is looked up is asked for before the first of it is folded
+    Vector<float, kLanes> short_vectors[kShortBagEntries];
+    #pragma unroll
     for (int entry_2 = 0; entry_2 < kShortBagEntries; ++entry_2) {
       const long long ids_value_2 = ids[row * kIdsColumns + entry_2];
       // gather
       const int short_ids_index =
           NotedIndex(ids_value_2, kShortTensorRows, bad_index, row * kIdsColumns + entry_2);
-      const Vector<float, kLanes> short_vector =
+      short_vectors[entry_2] =
           LoadVector<kLanes>(short_tensor + short_ids_index * kShortColumns + vector * kLanes);
+    }
+    #pragma unroll
+    for (int entry_2 = 0; entry_2 < kShortBagEntries; ++entry_2) {
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
-        const float short_value = short_vector.at[lane];
+        const float short_value = short_vectors[entry_2].at[lane];
         short_bag[lane] += short_value;
       }
     }

@@ -60,23 +60,31 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
       user[lane] = 0.0f;
     }
     BadIndex bad_index;
+    // what is looked up is asked for before the first of it is folded
+    Vector<unsigned char, kLanes> users_vectors[kUserEntries];
+    float user_factors_values[kUserEntries];
+    float user_factors_values_2[kUserEntries];
+    #pragma unroll
     for (int entry = 0; entry < kUserEntries; ++entry) {
       const long long ids_value = ids[row * kIdsColumns + entry];
       // gather
       const int ids_index = NotedIndex(ids_value, kUsersRows, bad_index, row * kIdsColumns + entry);
-      const Vector<unsigned char, kLanes> users_vector =
+      users_vectors[entry] =
           LoadVector<kLanes>(users + ids_index * kUsersColumns + vector * kLanes);
-      const float user_factors_value = user_factors[ids_index * kUserFactorsColumns];
-      const float user_factors_value_2 = user_factors[ids_index * kUserFactorsColumns + 1];
+      user_factors_values[entry] = user_factors[ids_index * kUserFactorsColumns];
+      user_factors_values_2[entry] = user_factors[ids_index * kUserFactorsColumns + 1];
+    }
+    #pragma unroll
+    for (int entry = 0; entry < kUserEntries; ++entry) {
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
-        const unsigned char users_value = users_vector.at[lane];
+        const unsigned char users_value = users_vectors[entry].at[lane];
         // cast
         const float user_real = (float)users_value;
         // mul
-        const float user_scaled = user_real * user_factors_value;
+        const float user_scaled = user_real * user_factors_values[entry];
         // add
-        const float user_rows = user_scaled + user_factors_value_2;
+        const float user_rows = user_scaled + user_factors_values_2[entry];
         user[lane] += user_rows;
       }
     }
@@ -101,27 +109,35 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
       item_sum[lane] = 0.0f;
     }
     BadIndex bad_index;
+    // what is looked up is asked for before the first of it is folded
+    Vector<unsigned char, kLanes / kLanesPerByte> items_vectors[kItemEntries];
+    float item_factors_values[kItemEntries];
+    float item_factors_values_2[kItemEntries];
+    #pragma unroll
     for (int entry_2 = 0; entry_2 < kItemEntries; ++entry_2) {
       const long long ids_value_2 = ids[row * kIdsColumns + entry_2];
       // gather
       const int ids_index_2 =
           NotedIndex(ids_value_2, kItemsRows, bad_index, row * kIdsColumns + entry_2);
-      const Vector<unsigned char, kLanes / kLanesPerByte> items_vector =
+      items_vectors[entry_2] =
           LoadVector<kLanes / kLanesPerByte>(items + ids_index_2 * kItemsColumns);
-      const float item_factors_value = item_factors[ids_index_2 * kItemFactorsColumns];
-      const float item_factors_value_2 = item_factors[ids_index_2 * kItemFactorsColumns + 1];
+      item_factors_values[entry_2] = item_factors[ids_index_2 * kItemFactorsColumns];
+      item_factors_values_2[entry_2] = item_factors[ids_index_2 * kItemFactorsColumns + 1];
+    }
+    #pragma unroll
+    for (int entry_2 = 0; entry_2 < kItemEntries; ++entry_2) {
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
-        const unsigned char items_value = items_vector.at[lane / kLanesPerByte];
+        const unsigned char items_value = items_vectors[entry_2].at[lane / kLanesPerByte];
         // unpack_int4
         const long long item_unpacked = (long long)lane;
         const unsigned char code = Int4At(items_value, item_unpacked);
         // cast
         const float item_real = (float)code;
         // mul
-        const float item_scaled = item_real * item_factors_value;
+        const float item_scaled = item_real * item_factors_values[entry_2];
         // add
-        const float item_rows = item_scaled + item_factors_value_2;
+        const float item_rows = item_scaled + item_factors_values_2[entry_2];
         item_sum[lane] += item_rows;
       }
     }
@@ -145,21 +161,27 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
     word[lane] = 0.0f;
   }
   BadIndex bad_index;
+  // what is looked up is asked for before the first of it is folded
+  Vector<unsigned char, kLanes> words_vectors[kWordEntries];
+  float word_scale_values[kWordEntries];
+  #pragma unroll
   for (int entry_3 = 0; entry_3 < kWordEntries; ++entry_3) {
     const long long ids_value_3 = ids[row * kIdsColumns + entry_3];
     // gather
     const int ids_index_3 =
         NotedIndex(ids_value_3, kWordsRows, bad_index, row * kIdsColumns + entry_3);
-    const Vector<unsigned char, kLanes> words_vector =
-        LoadVector<kLanes>(words + ids_index_3 * kWordsColumns);
-    const float word_scale_value = word_scale[ids_index_3];
+    words_vectors[entry_3] = LoadVector<kLanes>(words + ids_index_3 * kWordsColumns);
+    word_scale_values[entry_3] = word_scale[ids_index_3];
+  }
+  #pragma unroll
+  for (int entry_3 = 0; entry_3 < kWordEntries; ++entry_3) {
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
-      const unsigned char words_value = words_vector.at[lane];
+      const unsigned char words_value = words_vectors[entry_3].at[lane];
       // from_e4m3
       const float word_real = FromE4M3(words_value);
       // mul
-      const float word_rows = word_real * word_scale_value;
+      const float word_rows = word_real * word_scale_values[entry_3];
       word[lane] += word_rows;
     }
   }

@@ -44,25 +44,31 @@ k00_gather_embedding_bag_concat(const __grid_constant__ Tables<unsigned char, 3>
     bag0[lane] = 0.0f;
   }
   BadIndex bad_index;
+  // what is looked up is asked for before the first of it is folded
+  Vector<unsigned char, kLanes> table_vectors[kBag0Entries];
+  float table_factors_values[kBag0Entries];
+  float table_factors_values_2[kBag0Entries];
+  #pragma unroll
   for (int entry = 0; entry < kBag0Entries; ++entry) {
     const long long ids_value = ids[row * kIdsStride0 + part * kIdsColumns + entry];
     // gather
     const int ids0_index =
         NotedIndex(ids_value, rows, bad_index, row * kIdsStride0 + part * kIdsColumns + entry);
-    const Vector<unsigned char, kLanes> table_vector =
-        LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);
-    const float table_factors_value = tables_2.first_row[part][ids0_index * kTableFactorsColumns];
-    const float table_factors_value_2 =
-        tables_2.first_row[part][ids0_index * kTableFactorsColumns + 1];
+    table_vectors[entry] = LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);
+    table_factors_values[entry] = tables_2.first_row[part][ids0_index * kTableFactorsColumns];
+    table_factors_values_2[entry] = tables_2.first_row[part][ids0_index * kTableFactorsColumns + 1];
+  }
+  #pragma unroll
+  for (int entry = 0; entry < kBag0Entries; ++entry) {
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
-      const unsigned char table_value = table_vector.at[lane];
+      const unsigned char table_value = table_vectors[entry].at[lane];
       // cast
       const float real0 = (float)table_value;
       // mul
-      const float scaled0 = real0 * table_factors_value;
+      const float scaled0 = real0 * table_factors_values[entry];
       // add
-      const float rows0 = scaled0 + table_factors_value_2;
+      const float rows0 = scaled0 + table_factors_values_2[entry];
       bag0[lane] += rows0;
     }
   }

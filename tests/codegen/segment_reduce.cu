@@ -25,6 +25,7 @@ k00_gather_segment_reduce_concat(const long long* __restrict__ offsets,
   constexpr int kBlockSize = 256;       // threads
   constexpr int kUsersRows = 50;        // rows of "users"
   constexpr int kUsersColumns = 8;      // last axis of "users"
+  constexpr int kRowsTogether = 4;      // look-ups of a thread that are under way at a time
   constexpr int kFeaturesColumns = 20;  // last axis of "features"
   constexpr int kUserBagPlace = 4;      // where "user_bag" begins in "features"
   constexpr int kItemBagVectors = 2;    // kLanes elements each, of one row of "item_bag"
@@ -56,16 +57,27 @@ k00_gather_segment_reduce_concat(const long long* __restrict__ offsets,
       user_bag_4[lane] = 0.0f;
     }
     BadIndex bad_index;
-    for (int entry = bag_begin; entry < bag_end; ++entry) {
-      const long long ids_value = ids[entry];
-      // gather
-      const int ids_index = NotedIndex(ids_value, kUsersRows, bad_index, entry);
-      const Vector<float, kLanes> users_vector =
-          LoadVector<kLanes>(users + ids_index * kUsersColumns + vector * kLanes);
+    for (int group = bag_begin; group < bag_end; group += kRowsTogether) {
+      // what is looked up is asked for before the first of it is folded
+      Vector<float, kLanes> users_vectors[kRowsTogether];
       #pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const float users_value = users_vector.at[lane];
-        user_bag_4[lane] += users_value;
+      for (int member = 0; member < kRowsTogether; ++member) {
+        const int entry = group + member < bag_end ? group + member : bag_end - 1;
+        const long long ids_value = ids[entry];
+        // gather
+        const int ids_index = NotedIndex(ids_value, kUsersRows, bad_index, entry);
+        users_vectors[member] =
+            LoadVector<kLanes>(users + ids_index * kUsersColumns + vector * kLanes);
+      }
+      #pragma unroll
+      for (int member = 0; member < kRowsTogether; ++member) {
+        if (group + member < bag_end) {
+          #pragma unroll
+          for (int lane = 0; lane < kLanes; ++lane) {
+            const float users_value = users_vectors[member].at[lane];
+            user_bag_4[lane] += users_value;
+          }
+        }
       }
     }
     ReportNoted(bad_index, kUsersRows, errors, kIdsSite);
@@ -101,19 +113,31 @@ k00_gather_segment_reduce_concat(const long long* __restrict__ offsets,
       item_bag_4[lane] = 0.0f;
     }
     BadIndex bad_index;
-    for (int entry_2 = bag_begin_2; entry_2 < bag_end_2; ++entry_2) {
-      const long long ids_value_2 = ids[entry_2];
-      // gather
-      const int ids_index_2 = NotedIndex(ids_value_2, kItemsRows, bad_index, entry_2);
-      const Vector<float, kLanes> items_vector =
-          LoadVector<kLanes>(items + ids_index_2 * kItemsColumns + vector * kLanes);
-      const float weights_value = weights[entry_2];
+    for (int group_2 = bag_begin_2; group_2 < bag_end_2; group_2 += kRowsTogether) {
+      // what is looked up is asked for before the first of it is folded
+      Vector<float, kLanes> items_vectors[kRowsTogether];
+      float weights_values[kRowsTogether];
       #pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const float items_value = items_vector.at[lane];
-        // mul
-        const float weighted = items_value * weights_value;
-        item_bag_4[lane] += weighted;
+      for (int member_2 = 0; member_2 < kRowsTogether; ++member_2) {
+        const int entry_2 = group_2 + member_2 < bag_end_2 ? group_2 + member_2 : bag_end_2 - 1;
+        const long long ids_value_2 = ids[entry_2];
+        // gather
+        const int ids_index_2 = NotedIndex(ids_value_2, kItemsRows, bad_index, entry_2);
+        items_vectors[member_2] =
+            LoadVector<kLanes>(items + ids_index_2 * kItemsColumns + vector * kLanes);
+        weights_values[member_2] = weights[entry_2];
+      }
+      #pragma unroll
+      for (int member_2 = 0; member_2 < kRowsTogether; ++member_2) {
+        if (group_2 + member_2 < bag_end_2) {
+          #pragma unroll
+          for (int lane = 0; lane < kLanes; ++lane) {
+            const float items_value = items_vectors[member_2].at[lane];
+            // mul
+            const float weighted = items_value * weights_values[member_2];
+            item_bag_4[lane] += weighted;
+          }
+        }
       }
     }
     ReportNoted(bad_index, kItemsRows, errors, kIdsSite_2);

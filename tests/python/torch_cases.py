@@ -230,6 +230,16 @@ class Backend(TorchTest):
             for _ in range(3):
                 torch.testing.assert_close(compiled(x), f(x))
 
+    def test_sizes_that_the_artifact_does_not_have_are_left_to_torch(self):
+        def f(x):
+            return torch.relu(x) * 2
+
+        compiled = self.compiled(f, dynamic=True)
+        with torch.no_grad(), self.warns("a length that the compiled graph does not serve, which has .* to 65536"):
+            for rows in (3, 65536, 65537, 7):
+                x = torch.randn(rows, 8)
+                torch.testing.assert_close(compiled(x), f(x))
+
     def test_changes_in_place_are_left_to_torch(self):
         def f(x, y):
             x.add_(1)

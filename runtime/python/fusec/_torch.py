@@ -161,6 +161,9 @@ class _Graph:
                 self._is_unsupported = True
                 _warn_once(str(failure))
                 return self._eager(*args)
+        if unserved := plan.unserved(args):
+            _warn_once(unserved)
+            return self._eager(*args)
         return plan.run(args)
 
 
@@ -187,10 +190,30 @@ class _Plan:
         write = _exported(module, tuple(args[i] for i in self._inputs), list(names), shapes)
         self._model = _load_cached(write, device, options)
         self._order = [names[tensor.name] for tensor in self._model.inputs]  # all, or those that are used
+        # Axes that are free for torch.compile, with what the model has there: its own size, or one of its dims.
+        self._free_axes = [
+            (i, axis, tensor.shape[axis])
+            for i, tensor in zip(self._order, self._model.inputs)
+            for axis in _dynamic_axes(placeholders[i]) or ()
+            if isinstance(tensor.shape[axis], int) or tensor.shape[axis] in self._model.dims
+        ]
 
     def fits(self, args: tuple) -> bool:
         has_numbers = all(args[i].item() == number for i, number in self._numbers)
         return has_numbers and all(_state(args[i]) == state for i, state in self._frozen)
+
+    def unserved(self, args: tuple) -> str:
+        """Which size the model does not have, though torch.compile lets it through; "" where it has all."""
+        sizes: dict[str, int] = {}
+        for i, axis, dim in self._free_axes:
+            size = args[i].shape[axis]
+            least, most = (dim, dim) if isinstance(dim, int) else self._model.dims[dim]
+            if not least <= size <= most:
+                limits = str(least) if least == most else f"{least} to {most}"
+                return f"axis {axis} of a tensor has a length that the compiled graph does not serve, which has {limits}"
+            if isinstance(dim, str) and sizes.setdefault(dim, size) != size:
+                return f"axis {axis} of a tensor differs from another one, where the compiled graph has one size for both"
+        return ""
 
     def run(self, args: tuple) -> tuple:
         results = self._model(*[args[i] for i in self._order])

@@ -1,0 +1,173 @@
+#include "compiler/kernel/rows_together.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/kernel/idioms.h"
+
+namespace fusec {
+
+namespace {
+
+// So many rows of 16 bytes fit into a thread's registers, and fewer than the latter leave memory
+// waiting; of bags of any length, which are short as well, more would be looked up in vain
+// (tests/gpu/results/2026-11-26-h200-rows-together.txt).
+constexpr int64_t kMostTogether = 12, kFewTogether = 7, kTogether = 8, kOfAnyLength = 4;
+
+using Names = std::set<std::string, std::less<>>;
+using Kind = Statement::Kind;
+
+// In a statement and what it contains.
+void CollectNames(const Statement& statement, Names& names) {
+  for (const CExpr& expr :
+       {statement.type, statement.place, statement.value, statement.condition, statement.step})
+    expr.ForEachName([&](std::string_view name) { names.emplace(name); });
+  for (const Statement& inner : statement.body) CollectNames(inner, names);
+  for (const Statement& inner : statement.otherwise) CollectNames(inner, names);
+}
+
+Names NamesIn(ArrayRef<Statement> statements) {
+  Names names;
+  for (const Statement& statement : statements) CollectNames(statement, names);
+  return names;
+}
+
+template <class Rename>
+void RenameIn(Statement& statement, const Rename& rename) {
+  for (CExpr* expr :
+       {&statement.type, &statement.place, &statement.value, &statement.condition, &statement.step})
+    *expr = expr->Renamed(rename);
+  for (Statement& inner : statement.body) RenameIn(inner, rename);
+  for (Statement& inner : statement.otherwise) RenameIn(inner, rename);
+}
+
+// Where the statements that fold begin: a loop over lanes with its pragma, or a single one. None
+// where what is before them is more than locals.
+std::optional<size_t> FoldOf(const std::vector<Statement>& body) {
+  if (body.empty()) return std::nullopt;
+  size_t fold = body.size() - 1;
+  if (body[fold].kind == Kind::kFor) {
+    if (fold > 0 && body[fold - 1].kind == Kind::kPragma) --fold;
+  } else if (body[fold].kind != Kind::kAssign) {
+    return std::nullopt;
+  }
+  const bool are_locals = std::all_of(
+      body.begin(), body.begin() + static_cast<int64_t>(fold), [](const Statement& statement) {
+        return statement.kind == Kind::kLet || statement.kind == Kind::kComment;
+      });
+  return are_locals && fold > 0 ? std::optional(fold) : std::nullopt;
+}
+
+// How many rows are under way; all of a few, and where possible a divisor of many.
+int64_t RowsTogether(std::optional<int64_t> count) {
+  if (!count) return kOfAnyLength;
+  for (int64_t rows = std::min(*count, kMostTogether); rows >= kFewTogether; --rows) {
+    if (*count % rows == 0) return rows;
+  }
+  return *count <= kMostTogether ? *count : kTogether;
+}
+
+// The array of locals `name`: table_values_2 of table_value_2.
+std::string ArrayOf(std::string name) {
+  size_t end = name.find_last_not_of("0123456789");
+  if (end == std::string::npos || name[end] != '_' || end + 1 == name.size()) end = name.size();
+  return name.insert(end, "s");
+}
+
+class Writer {
+ public:
+  Writer(KernelBuilder& builder, Statement header, const CExpr& last, std::optional<int64_t> count)
+      : builder_(builder), header_(std::move(header)), last_(last), count_(count) {}
+
+  std::vector<Statement> Write(size_t fold) {
+    std::vector<Statement>& body = header_.body;
+    const int64_t rows = RowsTogether(count_);
+    is_one_group_ = count_ == rows;
+    rows_ = is_one_group_
+                ? last_
+                : builder_.expressions().Constant(
+                      "rows_together", rows, "look-ups of a thread that are under way at a time");
+    member_ = is_one_group_ ? header_.place.word() : builder_.Unique("member");
+    if (!is_one_group_) group_ = builder_.Unique("group");
+    std::vector<Statement> look_up(body.begin(), body.begin() + static_cast<int64_t>(fold));
+    std::vector<Statement> folds(body.begin() + static_cast<int64_t>(fold), body.end());
+    std::vector<Statement> group = KeepInArrays(look_up, folds);
+    if (!is_one_group_) {
+      const CExpr row = CExpr(group_) + member_;
+      const bool may_end = !count_ || *count_ % rows != 0;
+      // Behind the end the last row is looked up again, as a branch would wait for each id alone.
+      const CExpr looked_up = may_end ? Conditional(row < last_, row, last_ - 1) : row;
+      look_up.insert(look_up.begin(), Entry(looked_up));
+      const bool reads_entry = NamesIn(folds).count(header_.place.word()) > 0;
+      if (may_end) folds = {Statement::If((reads_entry ? header_.place : row) < last_, folds)};
+      if (reads_entry) folds.insert(folds.begin(), Entry(row));
+    }
+    AppendForRows(group, std::move(look_up));
+    AppendForRows(group, std::move(folds));
+    if (is_one_group_) return group;
+    header_.place = group_;
+    header_.condition = CExpr(group_) < last_;
+    header_.step = rows_;
+    header_.body = std::move(group);
+    return {std::move(header_)};
+  }
+
+ private:
+  // What `folds` reads of the locals of `look_up` becomes elements of arrays; their declarations.
+  std::vector<Statement> KeepInArrays(std::vector<Statement>& look_up,
+                                      std::vector<Statement>& folds) {
+    const Names read = NamesIn(folds);
+    std::map<std::string, std::string, std::less<>> elements;  // by local
+    std::vector<Statement> declarations = {
+        Statement::Comment("what is looked up is asked for before the first of it is folded")};
+    for (Statement& statement : look_up) {
+      if (statement.kind != Kind::kLet || !read.count(statement.place.word())) continue;
+      const std::string array = builder_.Unique(ArrayOf(statement.place.word()));
+      declarations.push_back(Statement::Declare(statement.type, CExpr(array)[rows_]));
+      elements[statement.place.word()] = array + "[" + member_ + "]";
+      statement = Statement::Assign(CExpr(array)[member_], statement.value);
+    }
+    const auto rename = [&](std::string_view name) {
+      const auto found = elements.find(name);
+      return found == elements.end() ? std::string(name) : found->second;
+    };
+    for (Statement& statement : look_up) RenameIn(statement, rename);
+    for (Statement& statement : folds) RenameIn(statement, rename);
+    return declarations;
+  }
+
+  Statement Entry(const CExpr& row) const {
+    return Statement::Let(header_.type, header_.place, row);
+  }
+
+  // A loop over the rows of a group.
+  void AppendForRows(std::vector<Statement>& statements, std::vector<Statement> body) const {
+    Statement loop = LoopHeader(builder_, member_, 0, rows_);
+    loop.body = std::move(body);
+    statements.push_back(Statement::Pragma("#pragma unroll"));
+    statements.push_back(std::move(loop));
+  }
+
+  KernelBuilder& builder_;
+  Statement header_;
+  const CExpr& last_;
+  const std::optional<int64_t> count_;
+  bool is_one_group_ = false;
+  CExpr rows_;
+  std::string member_, group_;
+};
+
+}  // namespace
+
+std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header, const CExpr& last,
+                                        std::optional<int64_t> count) {
+  const auto fold = FoldOf(header.body);
+  if (!fold || count == 1) return {std::move(header)};
+  return Writer(builder, std::move(header), last, count).Write(*fold);
+}
+
+}  // namespace fusec
