@@ -89,6 +89,12 @@ class Following(unittest.IsolatedAsyncioTestCase):
         await ledger.restore("m", ChangeLog())
         self.assertEqual([change.path for change in ledger.since("m", 1)], ["w"])
 
+    async def test_a_model_that_does_not_load_is_not_known(self):
+        """Else the server would wait for it, and not be ready."""
+        ledger = Ledger()
+        self.assertEqual(ledger.since("damaged", 1), [])
+        self.assertEqual((ledger.overview(), ledger.samples()), ({}, []))
+
     async def test_a_replica_that_never_comes_is_told(self):
         ledger, _ledger._APPLIED_WITHIN_S = Ledger(), 0.1
         self.addCleanup(setattr, _ledger, "_APPLIED_WITHIN_S", 600.0)

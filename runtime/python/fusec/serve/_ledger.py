@@ -68,8 +68,8 @@ class Ledger:
         return self._log(name).version
 
     def since(self, name: str, version: int) -> list[Change]:
-        """The changes behind a version."""
-        return self._log(name).since(version)
+        """The changes behind a version. Asking makes no model known: a replica asks before it has loaded one, and may fail."""
+        return self._logs[name].since(version) if name in self._logs else []
 
     async def restore(self, name: str, log: ChangeLog) -> None:
         """Takes the log of a replica, if it has more."""
