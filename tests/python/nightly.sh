@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Python package with PyTorch, and fusec.serve with Ray and Triton's client, each in an environment of its own, .deps/torch (3 GB) and
+# The Python package with PyTorch, and fusec.serve with Ray and Triton's clients, each in an environment of its own, .deps/torch (3 GB) and
 # .deps/serve (1 GB), in which the wheel is installed. Ends with "N passed, N failed" of each.
 #
 # usage: nightly.sh [torch] [serve]      both, without an argument
@@ -27,7 +27,8 @@ status=0
 for part in ${@:-torch serve}; do
   case $part in
     torch) in_environment torch torch_cases "torch==$TORCH_VERSION" "onnxscript==$ONNXSCRIPT_VERSION" || status=1 ;;
-    serve) in_environment serve 'serve_ray serve_ray_shards' "ray[serve]==$RAY_VERSION" "tritonclient[http]==$TRITONCLIENT_VERSION" || status=1 ;;
+    serve) in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_operations' "ray[serve]==$RAY_VERSION" "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" \
+      || status=1 ;;
     *) echo "there is no $part; nightly.sh takes torch and serve" >&2 && exit 2 ;;
   esac
 done

@@ -112,7 +112,7 @@ class Load:
             try:
                 scores, version = client.infer(tensors, attempts=self._attempts)
             except Exception as error:
-                self.failures.append(repr(error))
+                self.failures.append(f"{type(error).__name__}: {error}")
                 continue
             self.answers[version] += 1
             if not any(np.allclose(scores, model(**tensors), atol=1e-5) for model in self._models):
@@ -168,7 +168,7 @@ class Served(unittest.TestCase):
             REPOSITORY / "dlrm",
             device="cpu",
             batch=BatchOptions(max_rows=64, max_delay_ms=100),
-            gateway=GatewayOptions(str(REPOSITORY), "secret", max_body_bytes=1 << 20, body_timeout_s=2),
+            gateway=GatewayOptions(str(REPOSITORY), "secret", max_body_bytes=1 << 20, body_timeout_s=5),
             model_options={"num_replicas": 2, **QUICK},
             gateway_options={"num_replicas": 2, **QUICK},
         )

@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import threading
+import time
 import unittest
 import unittest.mock
 
@@ -225,6 +226,44 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         server = await self.served(artifact("sum"), BatchOptions(max_delay_ms=20, max_rows=4))
         await asyncio.gather(*(server.predict({"x": np.zeros((rows, 4), np.float32)}) for rows in (3, 1, 2, 3, 9)))
         self.assertEqual(server.metrics.batch_rows.counts[:5], [0, 1, 2, 0, 1])  # 2; 3 and 3 + 1; 9 on its own
+
+    async def test_statistics_are_true(self):
+        """Two requests wait for a stuck one, and share a run; one is refused, one goes while it waits."""
+        server = await self.served(artifact("lookup"), BatchOptions(max_delay_ms=0, lanes=1))
+        stuck = Stuck(server)
+        ask = lambda *ids: asyncio.create_task(server.predict({"ids": np.array(ids)}))
+        first = ask(0)
+        while not stuck.batches:
+            await asyncio.sleep(0.001)
+        second, third, refused, gone = ask(1, 2), ask(1, 1, 1), ask(7), ask(2)
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        stuck.go.set()
+        await asyncio.wait([first, second, third, refused, gone])
+        self.assertIsInstance(refused.exception(), RequestError)
+        found = server.statistics().described("m", 1)
+        of_requests = found["inference_stats"]
+        # [second, third, refused] fails as one, then [second] and [third, refused], of which [third] is answered
+        self.assertEqual((found["inference_count"], found["execution_count"]), (6, 3))
+        self.assertEqual([batch["batch_size"] for batch in found["batch_stats"]], [1, 2, 3])
+        self.assertEqual((of_requests["success"]["count"], of_requests["fail"]["count"]), (3, 2))
+        self.assertEqual({of_requests[part]["count"] for part in ("queue", "compute_input", "compute_infer", "compute_output")}, {3})
+        self.assertGreater(of_requests["queue"]["ns"], 2 * 40e6)
+        for part in ("compute_input", "compute_infer", "compute_output"):
+            self.assertGreater(of_requests[part]["ns"], 0)
+            self.assertEqual(of_requests[part]["ns"], sum(batch[part]["ns"] for batch in found["batch_stats"]))  # each had a run of its own
+        parts = sum(of_requests[part]["ns"] for part in ("queue", "compute_input", "compute_infer", "compute_output"))
+        self.assertGreater(of_requests["success"]["ns"], parts)
+        self.assertLess(abs(time.time() - found["last_inference"] / 1000), 60)
+
+    async def test_requests_that_share_a_run_each_have_its_time(self):
+        server = await self.served(artifact("sum"))
+        await asyncio.gather(*(server.predict({"x": np.zeros((rows, 4), np.float32)}) for rows in (1, 2)))
+        found = server.statistics().described("m", 1)
+        (batch,) = found["batch_stats"]
+        self.assertEqual((batch["batch_size"], batch["compute_infer"]["count"], found["inference_count"]), (3, 1, 3))
+        of_requests = found["inference_stats"]["compute_infer"]
+        self.assertEqual((of_requests["count"], of_requests["ns"]), (2, 2 * batch["compute_infer"]["ns"]))
 
     async def test_what_was_accepted_is_answered_before_the_end(self):
         server = ModelServer("m", artifact("sum"), "cpu", WAITS)

@@ -7,6 +7,7 @@ import numpy as np
 from fusec.serve import RequestError, _ledger
 from fusec.serve._changes import Change, ChangeLog
 from fusec.serve._ledger import Ledger, Report
+from fusec.serve._statistics import Run, Statistics
 
 
 def rows(table, ids, value):
@@ -67,7 +68,7 @@ class Following(unittest.IsolatedAsyncioTestCase):
         self.assertEqual([change.path for change in ledger.since("m", 1)], ["w"])
         self.assertEqual(await ledger.follow("m", "a", Report(2, True)), 2)
         await asyncio.wait_for(applied, 1)
-        self.assertEqual(ledger.overview(), {"m": {"version": 2, "ready": True, "replicas": 1}})
+        self.assertEqual(ledger.overview(), {"m": {"version": 2, "ready": True, "unloaded": False, "replicas": 1}})
 
     async def test_a_lost_replica_is_not_waited_for(self):
         ledger = Ledger()
@@ -78,6 +79,27 @@ class Following(unittest.IsolatedAsyncioTestCase):
         ledger._replicas["m"]["lost"].heard -= 100
         await asyncio.wait_for(ledger.wait_applied("m", version), 1)
         self.assertFalse(ledger.overview()["m"]["ready"])
+
+    async def test_statistics_count_replicas_that_are_gone(self):
+        ledger = Ledger()
+
+        def of_rows(rows):
+            statistics = Statistics()
+            run = Run(rows, 1, 10, 100, 1)
+            statistics.note_run(run)
+            statistics.note_answer(rows, 5, run)
+            statistics.note_request(True, 116)
+            return statistics
+
+        for replica, rows in (("a", 2), ("left", 3), ("lost", 3), ("a", 4)):  # of one replica the last report holds
+            await ledger.hear("m", replica, Report(1, True, statistics=of_rows(rows)))
+        await ledger.leave("m", "left")
+        ledger._replicas["m"]["lost"].heard -= 100
+        found = ledger.statistics()["m"].described("m", 7)
+        self.assertEqual((found["version"], found["inference_count"], found["execution_count"]), ("7", 10, 3))
+        self.assertEqual(found["inference_stats"]["queue"], {"count": 3, "ns": 15})
+        self.assertEqual([(batch["batch_size"], batch["compute_infer"]) for batch in found["batch_stats"]],
+                         [(3, {"count": 2, "ns": 200}), (4, {"count": 1, "ns": 100})])  # fmt: skip
 
     async def test_a_new_ledger_learns_from_the_replicas(self):
         log = ChangeLog()

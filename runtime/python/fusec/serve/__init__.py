@@ -1,11 +1,13 @@
-"""Serves artifacts over HTTP on Ray Serve: pip install "fusec[serve]".
+"""Serves artifacts over HTTP and gRPC on Ray Serve: pip install "fusec[serve]".
 
-    python -m fusec.serve model_fused --http 0.0.0.0:8000
+    python -m fusec.serve model_fused --http 0.0.0.0:8000 --grpc 0.0.0.0:8001
 
     serve.run(fusec.serve.app("model_fused"))          # the same, as an application of Ray Serve
 
-Requests are gathered into batches, answered in the Open Inference Protocol (Triton's client speaks it), and go on while weights, rows and
-adapters change. Only `app` needs Ray.
+Requests are gathered into batches, answered in the Open Inference Protocol (Triton's clients speak it), and go on while weights, rows and
+adapters change. Only `app` needs Ray. An application is served over gRPC, too, where Ray's proxies have the methods:
+
+    serve.start(grpc_options={"port": 8001, "grpc_servicer_functions": [fusec.serve.GRPC_SERVICER]})
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ from fusec.serve._errors import DeadlineExceeded, NotFound, QueueFull, RequestEr
 from fusec.serve._gateway import GatewayOptions
 
 __all__ = [
-    "BatchOptions", "DeadlineExceeded", "GatewayOptions", "NotFound", "QueueFull", "RequestError", "TooLarge", "Unavailable", "app",
+    "GRPC_SERVICER", "BatchOptions", "DeadlineExceeded", "GatewayOptions", "NotFound", "QueueFull", "RequestError", "TooLarge",
+    "Unavailable", "app",
 ]  # fmt: skip
+
+GRPC_SERVICER = "fusec.serve._grpc.add_to_server"
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""python -m fusec.serve: serves artifacts over HTTP until it is interrupted."""
+"""python -m fusec.serve: serves artifacts over HTTP and gRPC until it is interrupted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any
 
-from fusec.serve import BatchOptions, GatewayOptions
+from fusec.serve import GRPC_SERVICER, BatchOptions, GatewayOptions
 
 TOKEN_VARIABLE = "FUSEC_SERVE_TOKEN"
 
@@ -21,6 +21,13 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
     return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def _grpc_port(text: str) -> int:
+    host, port = _address(text)
+    if host not in ("0.0.0.0", "::"):
+        raise argparse.ArgumentTypeError(f"{text!r} names a host, but Ray's gRPC proxy listens on all addresses: 0.0.0.0:{port}")
+    return port
 
 
 def _model(text: str) -> tuple[str, str]:
@@ -53,13 +60,14 @@ def parser() -> argparse.ArgumentParser:
     batch, gateway = BatchOptions(), GatewayOptions()
     parser = argparse.ArgumentParser(
         prog="python -m fusec.serve",
-        description="Serves artifacts over HTTP in the Open Inference Protocol, on Ray Serve. RAY_ADDRESS names a cluster; without it Ray "
-        f"is started here. {TOKEN_VARIABLE} is the token of requests that change the server (load, unload, weights, rows, adapters); without "
-        "it they are off.",
+        description="Serves artifacts over HTTP and gRPC in the Open Inference Protocol, on Ray Serve. RAY_ADDRESS names a cluster; "
+        f"without it Ray is started here. {TOKEN_VARIABLE} is the token of requests that change the server (load, unload, weights, rows, "
+        "adapters); without it they are off.",
     )
     add = parser.add_argument
     add("models", nargs="*", type=_model, metavar="[NAME=]FOLDER", help="an artifact, and what requests call it (the folder's name)")
     add("--http", type=_address, default=("127.0.0.1", 8000), metavar="HOST:PORT", help="where to listen (127.0.0.1:8000)")
+    add("--grpc", type=_grpc_port, metavar="HOST:PORT", help="listen for gRPC, too: 0.0.0.0:8001, as it takes no other host (off)")
     add("--repository", metavar="FOLDER", help="the folder that requests may load artifacts, weights and adapters from")
     add("--device", help='"cpu", "cuda" or "cuda:1"; a GPU where the artifact and the machine have one')
     add("--replicas", type=int, default=1, help="of each model (1)")
@@ -70,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
     add("--shard-gpus", type=float, default=0.0, help="of each, which may be a fraction (0)")
     add("--shard-memory", type=int, metavar="BYTES", help="that each asks the cluster for (what the plan gives its shard)")
     add("--shard-resource", type=_resource, action="append", default=[], metavar="NAME=COUNT", help="of the cluster's own, of each")
-    add("--gateways", type=int, default=1, help="replicas of the deployment that speaks HTTP (1)")
+    add("--gateways", type=int, default=1, help="replicas of the deployment that clients ask (1)")
     add("--max-rows", type=int, default=batch.max_rows, help=f"of a batch ({batch.max_rows})")
     add("--max-delay-ms", type=float, default=batch.max_delay_ms, help=f"that a request waits for others ({batch.max_delay_ms:g})")
     add("--max-queue", type=int, default=batch.max_queue, help=f"requests that wait in a replica; one more gets 429 ({batch.max_queue})")
@@ -91,7 +99,8 @@ def main() -> None:
         sys.exit(f'fusec.serve needs Ray: pip install "fusec[serve]" ({error})')
     host, port = arguments.http
     ray.init(ignore_reinit_error=True, log_to_driver=True)
-    serve.start(http_options={"host": host, "port": port})
+    grpc = None if arguments.grpc is None else {"port": arguments.grpc, "grpc_servicer_functions": [GRPC_SERVICER]}
+    serve.start(http_options={"host": host, "port": port}, grpc_options=grpc)
     batch = BatchOptions(arguments.max_rows, arguments.max_delay_ms, arguments.max_queue, arguments.lanes, arguments.timeout_ms)
     gateway = GatewayOptions(arguments.repository, os.environ.get(TOKEN_VARIABLE) or None, int(arguments.max_body_mb * 2**20))
     resources = {"num_cpus": arguments.cpus, "num_gpus": arguments.gpus}
@@ -109,11 +118,9 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     serve.run(application, name="fusec")
-    print(
-        f"fusec.serve: http://{host}:{port}/v2 has {', '.join(name for name, _ in arguments.models) or 'no model yet'}",
-        file=sys.stderr,
-        flush=True,
-    )
+    where = f"http://{host}:{port}/v2" + (f" and gRPC on port {arguments.grpc}" if arguments.grpc is not None else "")
+    names = ", ".join(name for name, _ in arguments.models) or "no model yet"
+    print(f"fusec.serve: {where} has {names}", file=sys.stderr, flush=True)
     ended.wait()
     serve.shutdown()
     ray.shutdown()

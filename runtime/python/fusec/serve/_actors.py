@@ -61,6 +61,7 @@ class Follower:
     async def leave(self) -> None:
         if self._following is not None:
             self._following.cancel()
+        await self._report("hear")  # what it has counted since it last did
         await self._ledger.leave.remote(self._server.name, self._replica)
 
     async def apply(self, changes: Sequence[Change]) -> None:
@@ -69,7 +70,7 @@ class Follower:
     async def _report(self, method: str) -> int:
         """Tells the ledger how far this replica is, and gives the version of the log."""
         server = self._server
-        report = _ledger.Report(server.log.version, server.is_ready, server.samples(), server.part)
+        report = _ledger.Report(server.log.version, server.is_ready, server.samples(), server.part, server.statistics())
         return await getattr(self._ledger, method).remote(server.name, self._replica, report)
 
     async def _news(self, method: str) -> list[Change]:

@@ -18,6 +18,7 @@ from fusec import BadInput
 from fusec.serve._errors import DeadlineExceeded, QueueFull, RequestError, Unavailable
 from fusec.serve._metrics import Metrics
 from fusec.serve._signature import Request, Signature
+from fusec.serve._statistics import Run
 
 logger = logging.getLogger("fusec.serve")
 
@@ -40,20 +41,33 @@ class Lane:
         self._model, self._signature = model, signature
         self._context = model.context()
         self._memory: list[np.ndarray] = [np.empty(0, np.uint8)] * len(signature.inputs)
+        self.runs: list[Run] = []  # of the model, that the last batch needed, in the order of its requests
 
     def run(self, requests: Sequence[Request]) -> list[list[np.ndarray] | Exception]:
         """The results of each request, or what it failed with: a request that the model refuses does not fail the others."""
+        self.runs = []
+        return self._run(requests)
+
+    def _run(self, requests: Sequence[Request]) -> list[list[np.ndarray] | Exception]:
+        start = time.perf_counter_ns()
         try:
-            results = self._context(*self._inputs(requests))
+            inputs = self._inputs(requests)
+            joined = time.perf_counter_ns()
+            results = self._context(*inputs)
+            computed = time.perf_counter_ns()
             results = results if isinstance(results, tuple) else (results,)
-            return [list(results)] if len(requests) == 1 else list(self._signature.split(results, requests))
+            answers = [list(results)] if len(requests) == 1 else list(self._signature.split(results, requests))
+            split = time.perf_counter_ns()
+            rows = sum(request.rows for request in requests)
+            self.runs.append(Run(rows, len(requests), joined - start, computed - joined, split - computed))
+            return answers
         except RequestError as error:  # of shards that do not answer
             return [error] * len(requests)
         except BadInput as error:
             if len(requests) == 1:
                 return [RequestError(str(error))]
             middle = len(requests) // 2
-            return self.run(requests[:middle]) + self.run(requests[middle:])
+            return self._run(requests[:middle]) + self._run(requests[middle:])
 
     def _inputs(self, requests: Sequence[Request]) -> list[np.ndarray]:
         first = requests[0]
@@ -200,11 +214,11 @@ class Batcher:
             self._idle.append(lane)
             self._running.discard(done)
             self._wake.set()
-            self._answer(batch, done, version, start)
+            self._answer(batch, done, version, start, lane.runs)
 
         running.add_done_callback(finish)
 
-    def _answer(self, batch: list[_Waiting], done: asyncio.Future, version: int, start: float) -> None:
+    def _answer(self, batch: list[_Waiting], done: asyncio.Future, version: int, start: float, runs: list[Run]) -> None:
         end = time.perf_counter()
         failed = done.exception()
         if failed is not None:
@@ -212,12 +226,18 @@ class Batcher:
             logger.error("a batch failed: %s", failed)
         answers = [RequestError(f"the model failed: {failed}", 500) for _ in batch] if failed else done.result()
         self._metrics.note_batch(sum(waiting.request.rows for waiting in batch), len(batch), end - start)
+        for run in runs:
+            self._metrics.statistics.note_run(run)
+        run_of_each = (run for run in runs for _ in range(run.requests))  # the refused have none
         for waiting, answer in zip(batch, answers):
             self._metrics.note_wait(start - waiting.since)
+            run = None if isinstance(answer, BaseException) else next(run_of_each)
             if waiting.answer.done():
                 continue  # cancelled meanwhile
-            if isinstance(answer, BaseException):
+            if run is None:
                 self._metrics.refused_inputs += failed is None and answer.status == 400
                 waiting.answer.set_exception(answer)
             else:
+                queue_ns = round(1e9 * (start - waiting.since))
+                self._metrics.statistics.note_answer(waiting.request.rows, queue_ns, run)
                 waiting.answer.set_result((answer, version))

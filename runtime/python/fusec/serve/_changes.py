@@ -63,6 +63,11 @@ class ChangeLog:
         self.changes.append(change)
         return change
 
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether the model was unloaded, and not loaded again."""
+        return any(change.kind == "unload" for change in self.changes)
+
     def since(self, version: int) -> list[Change]:
         """What a replica has to apply that is at `version`."""
         return [change for change in self.changes if change.version > version]

@@ -13,15 +13,20 @@ from typing import Any, Iterable, Mapping
 import numpy as np
 from ray import serve
 
-from fusec.serve import _ledger, _protocol
+from fusec.serve import _ledger
 from fusec.serve._actors import LOST, MOST_ONGOING, QUIET, RETRY_AFTER_S, Follower, as_value, unwrapped
 from fusec.serve._batcher import BatchOptions
 from fusec.serve._changes import Change, ChangeLog
 from fusec.serve._errors import NotFound, RequestError, Unavailable
 from fusec.serve._gateway import Gateway, GatewayOptions
-from fusec.serve._server import Answer, ModelServer
+from fusec.serve._grpc import GrpcGateway
+from fusec.serve._http import HttpGateway
+from fusec.serve._http_protocol import HttpInfer
+from fusec.serve._protocol import InferRequest, quoted
+from fusec.serve._server import ModelServer
 from fusec.serve._shard_deployment import RayShards, bind_shards
 from fusec.serve._shard_server import ShardedModelServer
+from fusec.serve._statistics import Statistics
 
 logger = logging.getLogger("fusec.serve")
 _ATTEMPTS = 4  # of a request, on other replicas where one dies
@@ -60,6 +65,9 @@ class LedgerDeployment:
 
     async def overview(self) -> dict[str, dict[str, Any]]:
         return self._ledger.overview()
+
+    async def statistics(self) -> dict[str, Statistics]:
+        return self._ledger.statistics()
 
     async def samples(self) -> list[Any]:
         return self._ledger.samples()
@@ -102,8 +110,8 @@ class ModelDeployment:
         """The outputs by name, for callers with a handle of Ray. Raises RequestError."""
         return await self._server.predict(tensors, timeout_ms)
 
-    async def infer(self, body: bytes, header_length: str | None, version: str) -> Answer | RequestError:
-        return await as_value(self._server.infer(body, header_length, version))
+    async def infer(self, request: InferRequest) -> Any:
+        return await as_value(self._server.infer(request))
 
     async def describe(self, what: str) -> dict[str, Any] | RequestError:
         try:
@@ -111,11 +119,8 @@ class ModelDeployment:
         except RequestError as error:
             return error
 
-    async def rows_change(self, body: bytes, header_length: str | None) -> Change | RequestError:
-        try:
-            return self._server.rows_change(body, header_length)
-        except RequestError as error:
-            return error
+    async def rows_change(self, request: HttpInfer) -> Change | RequestError:
+        return await as_value(self._server.rows_change(request))
 
     async def try_change(self, change: Change) -> None | RequestError:
         return await as_value(self._server.try_change(change))
@@ -163,12 +168,12 @@ class _RayBackend:
                 if note:
                     await self._ask("note_retry", note)  # a call that nobody waits for may be dropped
                 await asyncio.sleep(RETRY_AFTER_S * 4**attempt)
-        raise Unavailable(f"no replica of {f'model {_protocol.quoted(note)}' if note else 'the ledger'} answers")
+        raise Unavailable(f"no replica of {f'model {quoted(note)}' if note else 'the ledger'} answers")
 
     async def _handle(self, name: str) -> Any:
         if name not in self._handles:
             if name not in await self._ask("overview"):
-                raise NotFound(f"there is no model {_protocol.quoted(name)}")
+                raise NotFound(f"there is no model {quoted(name)}")
             self._handles[name] = serve.get_app_handle(self._app_of(name))
         return self._handles[name]
 
@@ -177,16 +182,16 @@ class _RayBackend:
 
     async def models(self) -> Mapping[str, Mapping[str, Any]]:
         overview = await self._ask("overview")
-        return {**{name: {"version": 1, "ready": False} for name in self._handles}, **overview}
+        return {**{name: {"version": 1, "ready": False, "unloaded": False} for name in self._handles}, **overview}
 
-    async def infer(self, name: str, body: bytes, header_length: str | None, version: str) -> Answer:
-        return await self._call(name, "infer", body, header_length, version)
+    async def infer(self, name: str, request: InferRequest) -> Any:
+        return await self._call(name, "infer", request)
 
     async def describe(self, name: str, what: str) -> dict[str, Any]:
         return await self._call(name, "describe", what)
 
-    async def rows_change(self, name: str, body: bytes, header_length: str | None) -> Change:
-        return await self._call(name, "rows_change", body, header_length)
+    async def rows_change(self, name: str, request: HttpInfer) -> Change:
+        return await self._call(name, "rows_change", request)
 
     async def change(self, name: str, change: Change) -> int:
         if change.kind == "load" and name not in await self.models():
@@ -203,8 +208,11 @@ class _RayBackend:
         except RuntimeError as error:
             why = await asyncio.to_thread(_last_error, self._app_of(name)) or str(error)
             await asyncio.to_thread(serve.delete, self._app_of(name), False)
-            raise RequestError(f"model {_protocol.quoted(name)} does not load: {why}") from None
+            raise RequestError(f"model {quoted(name)} does not load: {why}") from None
         return 1
+
+    async def statistics(self) -> Mapping[str, Statistics]:
+        return await self._ask("statistics")
 
     async def samples(self) -> Iterable[Any]:
         return await self._ask("samples")
@@ -219,14 +227,14 @@ def _last_error(app: str) -> str:
 
 @serve.deployment(name="Gateway", max_ongoing_requests=MOST_ONGOING, logging_config=QUIET, ray_actor_options={"num_cpus": 0})
 @serve.ingress()
-class GatewayDeployment:
-    """The HTTP face, in as many replicas as Ray is told."""
+class GatewayDeployment(GrpcGateway):
+    """What clients ask over HTTP and gRPC, in as many replicas as Ray is told."""
 
     def __init__(self, ledger: Any, models: Mapping[str, Any], gateway: GatewayOptions, loading: _Loading) -> None:
-        self._gateway = Gateway(_RayBackend(ledger, models, loading), gateway)
+        super().__init__(Gateway(_RayBackend(ledger, models, loading), gateway))
 
-    def __serve_build_asgi_app__(self) -> Gateway:
-        return self._gateway
+    def __serve_build_asgi_app__(self) -> HttpGateway:
+        return HttpGateway(self.gateway)
 
 
 def app(

@@ -15,6 +15,7 @@ from typing import Any
 
 from fusec.serve._changes import Change, ChangeLog
 from fusec.serve._errors import RequestError
+from fusec.serve._statistics import Statistics, total
 
 POLL_S = 2.0  # that a replica waits for news, and the age of what /metrics shows of it at most
 _LOST_AFTER_S = 3 * POLL_S  # a replica that was not heard of for so long is not waited for
@@ -29,6 +30,7 @@ class Report:
     ready: bool
     samples: list[tuple[str, dict[str, str], float]] = field(default_factory=list)
     part: str = ""  # that the replica has of a sharded model: "shard_0"; "" for the dense part, and for a model that is whole
+    statistics: Statistics | None = None
     heard: float = 0.0
 
 
@@ -39,6 +41,7 @@ class Ledger:
         self._logs: dict[str, ChangeLog] = {}
         self._replicas: dict[str, dict[str, Report]] = {}
         self._retries: collections.Counter[str] = collections.Counter()
+        self._statistics: dict[str, dict[str, Statistics]] = {}  # of each replica that was ever heard of; under "" of those that have ended
         self._news = asyncio.Condition()
 
     def _log(self, name: str) -> ChangeLog:
@@ -55,6 +58,8 @@ class Ledger:
         it restores the log."""
         report.heard = time.monotonic()
         self._replicas.setdefault(name, {})[replica] = report
+        if report.statistics is not None:
+            self._statistics.setdefault(name, {})[replica] = report.statistics
         await self._tell()
         return self._log(name).version
 
@@ -80,6 +85,8 @@ class Ledger:
     async def leave(self, name: str, replica: str) -> None:
         """Forgets a replica that ends."""
         self._replicas.get(name, {}).pop(replica, None)
+        if replica in (counted := self._statistics.get(name, {})):
+            counted[""] = total([counted.get("", Statistics()), counted.pop(replica)])
         await self._tell()
 
     async def wait_applied(self, name: str, version: int, only_shards: bool = False) -> None:
@@ -102,12 +109,13 @@ class Ledger:
         self._retries[name] += 1
 
     def overview(self) -> dict[str, dict[str, Any]]:
-        """{model: {"version", "ready", "replicas"}}"""
+        """{model: {"version", "ready", "unloaded", "replicas"}}"""
         found = {}
         for name in self._logs:
             reports = self._alive(name).values()
             ready = {part: any(report.ready for report in reports if report.part == part) for part in {r.part for r in reports} | {""}}
-            found[name] = {"version": self._log(name).version, "ready": all(ready.values()), "replicas": len(reports)}
+            log = self._log(name)
+            found[name] = {"version": log.version, "ready": all(ready.values()), "unloaded": log.is_unloaded, "replicas": len(reports)}
         return found
 
     def samples(self) -> list[tuple[dict[str, str], list[tuple[str, dict[str, str], float]]]]:
@@ -118,6 +126,10 @@ class Ledger:
             for replica, report in self._alive(name).items()
         ]
         return of_replicas + [({"model": name}, [("retries_total", {}, float(self._retries[name]))]) for name in self._logs]
+
+    def statistics(self) -> dict[str, Statistics]:
+        """Of each model, over all its replicas, those that are gone among them."""
+        return {name: total(of_replicas.values()) for name, of_replicas in self._statistics.items()}
 
     def _alive(self, name: str) -> dict[str, Report]:
         oldest = time.monotonic() - _LOST_AFTER_S

@@ -5,6 +5,8 @@ from __future__ import annotations
 import bisect
 from typing import Any, Iterable, Mapping
 
+from fusec.serve._statistics import Statistics
+
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536)
 
@@ -61,10 +63,12 @@ class Metrics:
         self.batch_rows, self.batch_requests = Histogram(_SIZES), Histogram(_SIZES)
         self.caches: dict[str, tuple[int, int]] = {}  # hits and misses of each table that has one
         self.resident_bytes = 0
+        self.statistics = Statistics()
 
     def note_request(self, status: int, seconds: float) -> None:
         self.requests[status] = self.requests.get(status, 0) + 1
         self.request_seconds.note(seconds)
+        self.statistics.note_request(status == 200, round(1e9 * seconds))
 
     def note_wait(self, seconds: float) -> None:
         self.wait_seconds.note(seconds)

@@ -9,6 +9,7 @@ from typing import Sequence
 import fusec
 from fusec.serve._changes import Change, ChangeLog
 from fusec.serve._errors import RequestError
+from fusec.serve._statistics import Statistics
 
 
 class Replica:
@@ -35,6 +36,10 @@ class Replica:
     def samples(self) -> list[tuple[str, dict[str, str], float]]:
         """What Prometheus reads, as of now."""
         raise NotImplementedError
+
+    def statistics(self) -> Statistics | None:
+        """What Triton's statistics extension tells, as of now; None of who answers no requests."""
+        return None
 
     async def _apply(self, change: Change) -> None:
         raise NotImplementedError

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import logging
 import os
 import time
 from dataclasses import dataclass
-from typing import Any, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -17,9 +18,12 @@ from fusec.serve import _protocol, _tracing
 from fusec.serve._batcher import BatchOptions, Batcher, Lane
 from fusec.serve._changes import Change
 from fusec.serve._errors import RequestError, Unavailable
+from fusec.serve._http_protocol import HttpInfer
 from fusec.serve._metrics import Metrics
+from fusec.serve._protocol import InferRequest, Result
 from fusec.serve._replica import Replica, resident_bytes
 from fusec.serve._signature import Signature, TensorSpec, numpy_dtype, read_signature
+from fusec.serve._statistics import Statistics
 
 logger = logging.getLogger("fusec.serve")
 _EXAMPLE_ROWS = (2, 3, 1)
@@ -31,15 +35,6 @@ class _Loaded:
     model: Any
     signature: Signature
     batcher: Batcher
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A response of HTTP."""
-
-    body: bytes
-    status: int = 200
-    header_length: int | None = None  # where the JSON of the body ends, if binary data follows
 
 
 class ModelServer(Replica):
@@ -54,6 +49,7 @@ class ModelServer(Replica):
         self._path, self._device = os.fspath(path), device
         self._loaded: _Loaded | None = None
         self._random = np.random.default_rng(0)
+        self._apart = concurrent.futures.ThreadPoolExecutor(1, "fusec-large")
 
     # ---- its life ----
 
@@ -108,10 +104,10 @@ class ModelServer(Replica):
             results, _ = await loaded.batcher.submit(request, timeout_ms)
             return {spec.name: result for spec, result in zip(loaded.signature.outputs, results)}
 
-    async def infer(self, body: bytes, header_length: str | None = None, version: str = "") -> Answer:
-        """Answers the body of POST v2/models/NAME/infer. Raises RequestError."""
-        with self._counted(), _tracing.span("fusec.infer", model=self.name, bytes=len(body)):
-            return await self._infer(body, header_length, version)
+    async def infer(self, request: InferRequest) -> Any:
+        """Answers a request of HTTP or gRPC. Raises RequestError."""
+        with self._counted(), _tracing.span("fusec.infer", model=self.name, bytes=request.size):
+            return await self._infer(request)
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
@@ -129,15 +125,19 @@ class ModelServer(Replica):
         finally:
             self.metrics.note_request(status, time.perf_counter() - start)
 
-    async def _infer(self, body: bytes, header_length: str | None, version: str) -> Answer:
+    async def _infer(self, request: InferRequest) -> Any:
         loaded = self._served()
-        _protocol.check_version(version, self.log.version, self.name)
+        _protocol.check_version(request.version, self.log.version, self.name)
         specs = loaded.signature.outputs
-        request = _protocol.parse_infer(body, header_length, loaded.signature.inputs)
-        selected = _protocol.select_outputs(request, specs)
-        results, version_of_run = await loaded.batcher.submit(loaded.signature.request(request.tensors), request.timeout_ms)
-        answer, json_length = _protocol.format_infer(self.name, version_of_run, request, specs, results, selected)
-        return Answer(answer, header_length=json_length)
+        infer = await self._without_delay(request.is_large, request.parse, loaded.signature.inputs)
+        selected = _protocol.select_outputs(infer, specs)
+        arrays, version = await loaded.batcher.submit(loaded.signature.request(infer.tensors), infer.timeout_ms)
+        result = Result(self.name, version, specs, arrays, selected)
+        return await self._without_delay(request.has_large_answer(result), request.answer, infer, result)
+
+    async def _without_delay(self, is_large: bool, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What the work gives. Large work is done in a thread, one after the other, so that it does not delay other requests."""
+        return await asyncio.get_running_loop().run_in_executor(self._apart, work, *arguments) if is_large else work(*arguments)
 
     # ---- what it says of itself ----
 
@@ -155,13 +155,18 @@ class ModelServer(Replica):
         self.metrics.version, self.metrics.resident_bytes = self.log.version, resident_bytes()
         return self.metrics.samples()
 
+    def statistics(self) -> Statistics:
+        return self.metrics.statistics
+
     # ---- changes ----
 
-    def rows_change(self, body: bytes, header_length: str | None) -> Change:
+    async def rows_change(self, request: HttpInfer) -> Change:
         """The change in the body of a request for new rows: inputs `ids` and `rows`, and the parameter `table`."""
+        return await self._without_delay(request.is_large, self._rows_change, request)
+
+    def _rows_change(self, request: HttpInfer) -> Change:
         tables = {table.name: table for table in self._served().model.tables}
-        end = len(body) if header_length is None or not header_length.isdecimal() else int(header_length)
-        parameters = _protocol.parse_json(body[:end]).get("parameters")
+        parameters = request.json.get("parameters")
         name = parameters.get("table") if isinstance(parameters, dict) else None
         if not isinstance(name, str) or name not in tables:
             raise RequestError(
@@ -173,8 +178,7 @@ class ModelServer(Replica):
             TensorSpec("rows", table.dtype, numpy_dtype(table.dtype), ("count", table.columns)),
         ]
         given = Signature(tuple(specs), (), {"count": (0, table.rows)}, "")
-        request = given.request(_protocol.parse_infer(body, header_length, specs).tensors)
-        ids, rows = (array.copy() for array in request.arrays)  # aligned, and without the body
+        ids, rows = (array.copy() for array in given.request(request.parse(specs).tensors).arrays)  # aligned, and without the body
         return Change("rows", name, ids=ids, rows=rows)
 
     async def _apply(self, change: Change) -> None:

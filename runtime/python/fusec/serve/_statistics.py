@@ -1,0 +1,126 @@
+"""What Triton's statistics extension tells of a model: how many requests it has answered, and where their time went.
+
+Triton's extension_statistics.md has the words. An inference is a row; a model without rows has one for each request. A request has the
+durations of the whole run that it shares with others, and a batch size those of its runs.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Iterable
+
+
+@dataclass
+class Duration:
+    count: int = 0
+    ns: int = 0
+
+    def note(self, ns: int) -> None:
+        self.count += 1
+        self.ns += ns
+
+    def add(self, other: Duration) -> None:
+        self.count += other.count
+        self.ns += other.ns
+
+    def described(self) -> dict[str, int]:
+        return {"count": self.count, "ns": self.ns}
+
+
+@dataclass(frozen=True)
+class Run:
+    """An execution of the model: its rows and requests, and the time that it took to join their inputs, to run, and to split the
+    results."""
+
+    rows: int
+    requests: int
+    input_ns: int
+    infer_ns: int
+    output_ns: int
+
+
+@dataclass
+class Compute:
+    """Of requests, or of runs."""
+
+    compute_input: Duration = field(default_factory=Duration)
+    compute_infer: Duration = field(default_factory=Duration)
+    compute_output: Duration = field(default_factory=Duration)
+
+    def note(self, run: Run) -> None:
+        self.compute_input.note(run.input_ns)
+        self.compute_infer.note(run.infer_ns)
+        self.compute_output.note(run.output_ns)
+
+    def add(self, other: Compute) -> None:
+        self.compute_input.add(other.compute_input)
+        self.compute_infer.add(other.compute_infer)
+        self.compute_output.add(other.compute_output)
+
+    def described(self) -> dict[str, Any]:
+        return {name: duration.described() for name, duration in vars(self).items()}
+
+
+@dataclass
+class Statistics:
+    """Of a replica, or of several. Only one event loop writes here."""
+
+    last_inference_ms: int = 0  # since the epoch
+    rows: int = 0  # of requests that were answered
+    runs: int = 0
+    success: Duration = field(default_factory=Duration)
+    fail: Duration = field(default_factory=Duration)
+    queue: Duration = field(default_factory=Duration)
+    compute: Compute = field(default_factory=Compute)
+    batches: dict[int, Compute] = field(default_factory=dict)  # by their rows
+
+    def note_run(self, run: Run) -> None:
+        self.last_inference_ms = time.time_ns() // 1_000_000
+        self.runs += 1
+        self.batches.setdefault(run.rows, Compute()).note(run)
+
+    def note_answer(self, rows: int, queue_ns: int, run: Run) -> None:
+        """A request that has got its results."""
+        self.rows += rows
+        self.queue.note(queue_ns)
+        self.compute.note(run)
+
+    def note_request(self, is_answered: bool, ns: int) -> None:
+        (self.success if is_answered else self.fail).note(ns)
+
+    def add(self, other: Statistics) -> None:
+        self.last_inference_ms = max(self.last_inference_ms, other.last_inference_ms)
+        self.rows += other.rows
+        self.runs += other.runs
+        for mine, its in ((self.success, other.success), (self.fail, other.fail), (self.queue, other.queue)):
+            mine.add(its)
+        self.compute.add(other.compute)
+        for rows, compute in other.batches.items():
+            self.batches.setdefault(rows, Compute()).add(compute)
+
+    def described(self, model: str, version: int) -> dict[str, Any]:
+        """An entry of model_stats."""
+        requests = {"success": self.success, "fail": self.fail, "queue": self.queue}
+        nothing = Duration().described()
+        return {
+            "name": model,
+            "version": str(version),
+            "last_inference": self.last_inference_ms,
+            "inference_count": self.rows,
+            "execution_count": self.runs,
+            "inference_stats": {
+                **{name: duration.described() for name, duration in requests.items()},
+                **self.compute.described(),
+                "cache_hit": nothing,
+                "cache_miss": nothing,
+            },
+            "batch_stats": [{"batch_size": rows, **compute.described()} for rows, compute in sorted(self.batches.items())],
+        }
+
+
+def total(parts: Iterable[Statistics]) -> Statistics:
+    found = Statistics()
+    for part in parts:
+        found.add(part)
+    return found
