@@ -22,6 +22,7 @@ import fusec
 import numpy as np
 import onnx
 import ray
+import tritonclient.grpc
 import tritonclient.http as triton
 from fusec.serve import BatchOptions, GatewayOptions, RequestError, app
 from fusec.serve._server import ModelServer
@@ -455,14 +456,18 @@ class CommandLine(unittest.TestCase):
         if not REPOSITORY.exists():
             make_artifacts()
         port, start = free_port(), time.monotonic()
+        grpc_port = free_port()
         command = [sys.executable, "-m", "fusec.serve", f"ranker={REPOSITORY / 'dlrm'}", "--http", f"127.0.0.1:{port}", "--device", "cpu"]
+        command += ["--grpc", f"0.0.0.0:{grpc_port}"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as server:
             for line in server.stderr:
-                if "/v2 has ranker" in line:
+                if f"/v2 and gRPC on port {grpc_port} has ranker" in line:
                     break
             print(f"serves after {time.monotonic() - start:.1f} s")
             scores, _ = Client(port).infer(request(np.random.default_rng(0), 2), "ranker")
             self.assertEqual(scores.shape, (2, 1))
+            with tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{grpc_port}") as client:
+                self.assertTrue(client.is_model_ready("ranker"))
             server.send_signal(signal.SIGINT)
             server.stderr.read()
         self.assertEqual(server.returncode, 0)

@@ -429,7 +429,11 @@ class CommandLine(unittest.TestCase):
         done = run_python(code, "--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("--max-delay-ms", done.stdout)
-        for arguments, text in ((["nothing"], "is no artifact"), (["--http", "here"], "is no HOST:PORT")):
+        for arguments, text in (
+            (["nothing"], "is no artifact"),
+            (["--http", "here"], "is no HOST:PORT"),
+            (["--grpc", "127.0.0.1:8001"], "names a host, but Ray's gRPC proxy listens on all addresses: 0.0.0.0:8001"),
+        ):
             done = run_python(code, *arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn(text, done.stderr)

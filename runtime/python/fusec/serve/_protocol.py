@@ -22,7 +22,7 @@ DATATYPES = {
     "i8": "INT8", "i16": "INT16", "i32": "INT32", "i64": "INT64",
     "u8": "UINT8", "u16": "UINT16", "u32": "UINT32", "u64": "UINT64",
 }  # fmt: skip
-LARGE_BYTES = 64 << 10  # of text and numbers that are read or written one by one: that takes a millisecond
+LARGE_BYTES = 64 << 10  # of text and numbers that are read or written one by one: that takes 1 to 2 ms, a thread's hand-over 0.05 ms
 _LARGE_ELEMENTS = LARGE_BYTES // 16
 _PIECE = 512  # elements that are read or written at a time, which takes 0.1 ms
 _PAUSE_S = 0.0001
