@@ -61,7 +61,7 @@ class Follower:
     async def leave(self) -> None:
         if self._following is not None:
             self._following.cancel()
-        await self._report("hear")  # what it has counted since it last did
+            await self._report("hear")  # what it has counted since it last did
         await self._ledger.leave.remote(self._server.name, self._replica)
 
     async def apply(self, changes: Sequence[Change]) -> None:
