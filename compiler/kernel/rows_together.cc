@@ -47,7 +47,7 @@ void RenameIn(Statement& statement, const Rename& rename) {
 
 // Where the statements that fold begin: a loop over lanes with its pragma, or a single one. None
 // where what is before them is more than locals.
-std::optional<size_t> FoldOf(const std::vector<Statement>& body) {
+std::optional<size_t> FoldBegin(const std::vector<Statement>& body) {
   if (body.empty()) return std::nullopt;
   size_t fold = body.size() - 1;
   if (body[fold].kind == Kind::kFor) {
@@ -165,7 +165,7 @@ class Writer {
 
 std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header, const CExpr& last,
                                         std::optional<int64_t> count) {
-  const auto fold = FoldOf(header.body);
+  const auto fold = FoldBegin(header.body);
   if (!fold || count == 1) return {std::move(header)};
   return Writer(builder, std::move(header), last, count).Write(*fold);
 }

@@ -137,8 +137,8 @@ TEST(Goldens, TextsAreTheSame) {
 }
 
 // A thread that copies a list of tables to memory of its own, to choose one there, moves more bytes than it looks up. Products keep
-// arrays there for the rows that are not finite, and may spill. For sm_100 ptxas spills a register of bags of any length, to have more threads
-// at a time; the shortest list has two pointers.
+// arrays there for the rows that are not finite, and may spill. For sm_100 ptxas spills a register of bags of any length, to have more
+// threads at a time; the shortest list has two pointers.
 constexpr int64_t kShortestList = 16;
 
 void ExpectNoLocalMemory(const std::string& cubin) {

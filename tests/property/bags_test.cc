@@ -1,5 +1,5 @@
-// Bags of every length that kernels treat in their own way (compiler/kernel/rows_together.h): rows in f32 and in codes with factors of their own, by
-// lanes and one by one, with lengths that are known and with those of data.
+// Bags of every length that kernels treat in their own way (compiler/kernel/rows_together.h): rows in f32, and in codes with factors of
+// their own; by lanes, and element by element.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,14 +12,16 @@ namespace {
 // Sums `entries` rows of a table of `columns`, each of which `how` makes.
 std::unique_ptr<Graph> MakeBags(int entries, int columns, bool has_codes) {
   const std::string rows = fmt::format("[batch, {}, {}]", entries, columns);
-  std::string text = fmt::format("graph @g(%ids: i64[batch, {}], %table: {}[40, {}], %factors: f32[40, 2]) symbols(batch in 0..64) {{\n",
-                                 entries, has_codes ? "u8" : "f32", columns);
+  std::string text = fmt::format("graph @g(%ids: i64[batch, {}], %table: {}[40, {}], %factors: f32[40, 2])", entries,
+                                 has_codes ? "u8" : "f32", columns);
+  text += " symbols(batch in 0..64) {\n";
   std::string wanted = "%rows";
   text += fmt::format("  %rows = gather(%table, %ids) {{axis = 0}} : {}{}\n", has_codes ? "u8" : "f32", rows);
   if (has_codes) {
     const std::string factor = fmt::format("{}, 1]", rows.substr(0, rows.rfind(',')));
     const auto column = [&](const char* name, int start) {
-      return fmt::format("  %{} = slice(%pairs) {{shape = dims{}, starts = dims[0, 0, {}], steps = [1, 1, 1]}} : f32{}\n", name, factor, start, factor);
+      const std::string slice = fmt::format("{{shape = dims{}, starts = dims[0, 0, {}], steps = [1, 1, 1]}}", factor, start);
+      return fmt::format("  %{} = slice(%pairs) {} : f32{}\n", name, slice, factor);
     };
     text += fmt::format("  %codes = cast(%rows) {{to = f32}} : f32{}\n", rows);
     text += fmt::format("  %pairs = gather(%factors, %ids) {{axis = 0}} : f32[batch, {}, 2]\n", entries);

@@ -3,7 +3,7 @@
 
     fused     fusec ran all of its graphs, and the answers are PyTorch's
     partly    PyTorch ran some of them; the FallbackWarnings say why
-    torch     PyTorch itself fails, or gives other answers each time
+    torch     PyTorch itself fails, torch.compile does without fusec, too, or the model gives other answers each time
     ties      fusec ran all, and the answers are PyTorch's where torch.topk takes the first of equal numbers, as ONNX's TopK does
     WRONG     another answer, or an exception
 
@@ -56,7 +56,12 @@ def run(model):
         compiled = torch.compile(called, backend="fusec")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            answers = [compiled(*data) for data in cases]
+            try:
+                answers = [compiled(*data) for data in cases]
+            except Exception as failure:
+                if fails_without_fusec(called, cases):
+                    return "torch", f"torch.compile: {type(failure).__name__}: {failure}"
+                raise
     reasons = [str(warning.message) for warning in caught if issubclass(warning.category, fusec.FallbackWarning)]
     wrong = [why for why in map(differ, answers, expected) if why]
     if wrong:
@@ -66,6 +71,17 @@ def run(model):
             return "WRONG", wrong[0]
         return "ties", ""
     return ("partly", " | ".join(reasons)) if reasons else ("fused", "")
+
+
+def fails_without_fusec(called, cases):
+    torch._dynamo.reset()
+    compiled = torch.compile(called, backend="eager")
+    try:
+        for data in cases:
+            compiled(*data)
+    except Exception:
+        return True
+    return False
 
 
 def differ(answer, wanted):
