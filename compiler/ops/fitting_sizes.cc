@@ -179,8 +179,9 @@ tl::unexpected<Error> DoesNotDivide(std::string message, const Expr& dividend, c
 }
 
 tl::unexpected<Error> SizeTooSmall(std::string message, const Expr& small, const Expr& large) {
-  return tl::unexpected<Error>(Error{ErrorKind::kModel, std::move(message),
-                                     FittingSizes(Min(small, large, Ranges()), small)});
+  auto fitting = FittingSizes(Min(small, large, Ranges()), small);
+  if (!fitting) return SizesDiffer(std::move(message), small, large);
+  return tl::unexpected<Error>(Error{ErrorKind::kModel, std::move(message), std::move(fitting)});
 }
 
 }  // namespace fusec

@@ -17,7 +17,7 @@ tl::unexpected<Error> SizesDiffer(std::string message, const Expr& a, const Expr
 tl::unexpected<Error> DoesNotDivide(std::string message, const Expr& dividend,
                                     const Expr& divisor, const Ranges& ranges);
 
-// The same for `small <= large`, which holds where min(small, large) is small; for sizes of one symbol alone.
+// The same for `small <= large`, which holds where min(small, large) is small, for sizes of one symbol; of several, where both are equal.
 tl::unexpected<Error> SizeTooSmall(std::string message, const Expr& small, const Expr& large);
 
 }  // namespace fusec

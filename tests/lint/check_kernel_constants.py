@@ -4,7 +4,7 @@ comment states. A comment tells the kind of a constant (KINDS); a kind says wher
 
     extent    a size of a tensor that the kernel reads, writes or makes has this value; an index check has the rows of its table
     place     in the subscript of, or behind a pointer to, the tensor or array that the comment names, and nowhere else
-    entries   in the header of a loop, or as the divisor of a mean
+    entries   in the header of a loop, as the length of an array that has what is looked up for each, or as the divisor of a mean
 """
 
 import re
@@ -140,7 +140,8 @@ def check(kernel):
                     yield f"{name} ({comment}) is in no position: {statement.strip()}"
         if kind == "entries":
             for statement in users:
-                if f"(float){name}" not in statement and f"){name}" not in statement and f" < {name}" not in statement:
+                is_array = re.search(rf"^\s*[^=]+ \w+s(?:_\d+)?\[{name}\];$", statement)
+                if not is_array and f"){name}" not in statement and f" < {name}" not in statement:
                     yield f"{name} ({comment}) is in no header of a loop: {statement.strip()}"
     for statement in statements:
         for check_of in re.finditer(r"(?:Checked|Noted)Index\(\w+, (k\w+),", statement):
