@@ -9,7 +9,7 @@
 namespace fusec {
 namespace {
 
-// Sums `entries` rows of a table of `columns`, each of which `how` makes.
+// Sums `entries` rows of a table of `columns`: of floats, or of codes with a scale and a bias for each row.
 std::unique_ptr<Graph> MakeBags(int entries, int columns, bool has_codes) {
   const std::string rows = fmt::format("[batch, {}, {}]", entries, columns);
   std::string text = fmt::format("graph @g(%ids: i64[batch, {}], %table: {}[40, {}], %factors: f32[40, 2])", entries,

@@ -4,7 +4,6 @@ nightly.sh runs it, in an environment with Ray."""
 import unittest
 
 import numpy as np
-import ray
 from fusec.serve import BatchOptions, RequestError, app
 from fusec.serve._http_protocol import HttpInfer
 from fusec.serve._server import ModelServer
@@ -13,20 +12,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from ray import serve
-from serve_ray import QUICK, RAY_OPTIONS, REPOSITORY, Client, Load, free_port, make_artifacts, replicas_of, wait_until
+from serve_ray import QUICK, REPOSITORY, Client, Load, replicas_of, start_serve, wait_until
 from support import artifact
 from test_serve_http import body_of
 
 
 class Autoscaling(unittest.TestCase):
     def test_replicas_follow_the_load_and_no_answer_is_lost(self):
-        if not REPOSITORY.exists():
-            make_artifacts()
-        port = free_port()
-        ray.init(**RAY_OPTIONS)
-        self.addCleanup(ray.shutdown)
-        self.addCleanup(serve.shutdown)
-        serve.start(http_options={"host": "127.0.0.1", "port": port})
+        port = start_serve(self)
         scaling = {"min_replicas": 1, "max_replicas": 3, "target_ongoing_requests": 3, "upscale_delay_s": 1, "downscale_delay_s": 2}
         scaling |= {"metrics_interval_s": 0.5, "look_back_period_s": 1}
         application = app(

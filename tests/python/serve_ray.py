@@ -352,15 +352,21 @@ class Served(unittest.TestCase):
         return connection
 
 
+def start_serve(test):
+    """Starts Ray and its HTTP proxy until the test ends; the port."""
+    if not REPOSITORY.exists():
+        make_artifacts()
+    port = free_port()
+    ray.init(**RAY_OPTIONS)
+    test.addCleanup(ray.shutdown)
+    test.addCleanup(serve.shutdown)
+    serve.start(http_options={"host": "127.0.0.1", "port": port})
+    return port
+
+
 class UserConfig(unittest.TestCase):
     def test_weights_come_from_ray_and_others_lie_above(self):
-        if not REPOSITORY.exists():
-            make_artifacts()
-        port = free_port()
-        ray.init(**RAY_OPTIONS)
-        self.addCleanup(ray.shutdown)
-        self.addCleanup(serve.shutdown)
-        serve.start(http_options={"host": "127.0.0.1", "port": port})
+        port = start_serve(self)
         configured = {"user_config": {"weights": str(REPOSITORY / "dlrm_tuesday")}, **QUICK}
         serve.run(
             app(REPOSITORY / "dlrm", device="cpu", gateway=GatewayOptions(str(REPOSITORY), "secret"), model_options=configured),

@@ -185,16 +185,16 @@ class _Plan:
         module, self._results = _with_constants(graph_module, placeholders, args, self._inputs, constant, numbers)
         if not any(kind == "output" for kind, _ in self._results):
             raise Unsupported("it computes no tensor")
-        shapes = tuple(_dynamic_axes(placeholders[i]) for i in self._inputs)
+        axes = {i: _dynamic_axes(placeholders[i]) for i in self._inputs}
         names = {f"input_{i}": i for i in self._inputs}
-        write = _exported(module, tuple(args[i] for i in self._inputs), list(names), shapes)
+        write = _exported(module, tuple(args[i] for i in self._inputs), list(names), tuple(axes.values()))
         self._model = _load_cached(write, device, options)
         self._order = [names[tensor.name] for tensor in self._model.inputs]  # all, or those that are used
-        # Axes that are free for torch.compile, with what the model has there: its own size, or one of its dims.
+        # Axes that are free for torch.compile, with what the model has there: a size of its own, or one of its dims.
         self._free_axes = [
             (i, axis, tensor.shape[axis])
             for i, tensor in zip(self._order, self._model.inputs)
-            for axis in _dynamic_axes(placeholders[i]) or ()
+            for axis in axes[i] or {}
             if isinstance(tensor.shape[axis], int) or tensor.shape[axis] in self._model.dims
         ]
 
