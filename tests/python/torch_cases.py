@@ -263,6 +263,25 @@ class Backend(TorchTest):
                 self.assertEqual((results[1], results[3], results[4]), (rows, None, 3))
                 torch.testing.assert_close(results[2], torch.relu(x) + y)
 
+    def test_graphs_of_parameters_alone(self):
+        class Normalized(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = torch.nn.Parameter(torch.rand(5, 4))
+
+            def forward(self, ids):
+                table = torch.nn.functional.softmax(self.table, dim=1)
+                torch._dynamo.graph_break()
+                return torch.nn.functional.embedding(ids, table)
+
+        module = Normalized()
+        compiled = torch.compile(module, backend="fusec")
+        with torch.no_grad(), self.warns():
+            for ids in (torch.tensor([1, 4]), torch.tensor([0, 2, 3])):
+                answer = compiled(ids)
+                self.assertIs(type(answer), torch.Tensor)
+                torch.testing.assert_close(answer, module(ids), **ROUNDING)
+
     def test_graph_breaks(self):
         module = Ranker().eval()
 

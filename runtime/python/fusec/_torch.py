@@ -179,7 +179,7 @@ class _Plan:
         devices = {args[i].device for i in self._inputs} | {args[i].device for i in constant}
         if len(devices) != 1:
             raise Unsupported(f"its tensors are on {len(devices)} devices")
-        device = devices.pop()
+        self._device = device = devices.pop()
         if device.type not in ("cpu", "cuda"):
             raise Unsupported(f"its tensors are on {device}")
         module, self._results = _with_constants(graph_module, placeholders, args, self._inputs, constant, numbers)
@@ -217,8 +217,10 @@ class _Plan:
 
     def run(self, args: tuple) -> tuple:
         results = self._model(*[args[i] for i in self._order])
-        if isinstance(results, torch.Tensor):
+        if not isinstance(results, tuple):
             results = (results,)
+        if not self._order:  # no tensor says of which library they are
+            results = tuple(torch.from_dlpack(result).to(self._device) for result in results)
         return tuple(results[at] if kind == "output" else args[at] if kind == "input" else at for kind, at in self._results)
 
 
