@@ -44,7 +44,7 @@ class BlockGroup {
         while (AddAll([this](const Node& node) { return Feeds(node); })) continue;
       } while (AddOne([this](const Node& node) { return Follows(node); }));
     }
-    while (LeavesALeaf()) continue;
+    LeaveLeaves();
     if (IsReduction(seed_)) return FoldsUnlikeRows();
     if (SavesALaunch()) return true;
     why_ = "the product with its bias and relu is one launch in any case";
@@ -111,6 +111,16 @@ class BlockGroup {
     }
     nodes_ = before;
     return false;
+  }
+
+  // Without a leaf a value may be a result that lacks the block's rows, until what makes it leaves
+  // as well.
+  void LeaveLeaves() {
+    NodeSet legal = nodes_;
+    while (LeavesALeaf()) {
+      if (IsLegal()) legal = nodes_;
+    }
+    nodes_ = std::move(legal);
   }
 
   // Takes out a last node that others than the group read, in loops which can make its elements as

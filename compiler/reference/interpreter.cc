@@ -27,6 +27,18 @@ double Spacing(Dtype dtype, double value) {
   return std::ldexp(1.0, std::max(exponent, format.least_exponent));
 }
 
+bool IsWhole(const ReferenceTensor* tensor) {
+  return tensor == nullptr ||
+         std::all_of(tensor->reals.begin(), tensor->reals.end(),
+                     [](double value) { return value == std::nearbyint(value); });
+}
+
+bool AddsUp(const Node& node) {
+  return node.kind == OpKind::kReduceSum || node.kind == OpKind::kReduceMean ||
+         node.kind == OpKind::kReduceProd ||
+         GetOpDef(node.kind).op_class == OpClass::kContraction;
+}
+
 class RandomRounding {
  public:
   explicit RandomRounding(uint64_t seed) : bits_(seed * 2 + 1) {}
@@ -55,6 +67,17 @@ class RandomRounding {
                              : value > nearest ? nearest + spacing
                                                : nearest - spacing;
       value = TensorData::From<double>(dtype, {}, {rounded}).GetDouble(0);  // which may overflow
+    }
+  }
+
+  // The same of sums of several terms. Those before the last are rounded, too, which moves what the
+  // dtype holds exactly as well, unless all terms are whole. Of a zero nothing says which sign it
+  // has: a sum may begin with its first term or with 0.
+  void RoundSums(ReferenceTensor& sums, ArrayRef<const ReferenceTensor*> operands) {
+    Round(sums);
+    if (!std::all_of(operands.begin(), operands.end(), IsWhole)) sums = Moved(sums);
+    for (double& value : sums.reals) {
+      if (value == 0) value = Bit() ? 0.0 : -0.0;
     }
   }
 
@@ -173,10 +196,12 @@ class Run {
   Result<Tensors> Compute(const Node& node, ArrayRef<const ReferenceTensor*> operands) {
     if (node.kind == OpKind::kRegion) return RunGraph(*node.body, operands, context_);
     const OpFunctions& functions = GetOpDef(node.kind).functions;
-    if (functions.reference == nullptr) {
-      FUSEC_CHECK(functions.decompose != nullptr, "no reference for " + PrintNode(node));
-      return RunComposite(graph_, node, operands, context_);
-    }
+    // A program rounds the parts of a composite op as well.
+    const bool takes_parts =
+        functions.decompose != nullptr &&
+        (functions.reference == nullptr || context_.rounding != nullptr);
+    if (takes_parts) return RunComposite(graph_, node, operands, context_);
+    FUSEC_CHECK(functions.reference != nullptr, "no reference for " + PrintNode(node));
     Tensors results;
     for (const auto& result : node.results) {
       std::vector<int64_t> dims;
@@ -194,7 +219,11 @@ class Run {
     ReferenceContext context(node, operands, results, context_.symbols);
     FUSEC_TRY(functions.reference(context));
     for (ReferenceTensor& result : results) {
-      if (context_.rounding != nullptr) context_.rounding->Round(result);
+      if (context_.rounding == nullptr) break;
+      if (AddsUp(node) && IsFloat(result.dtype))
+        context_.rounding->RoundSums(result, operands);
+      else
+        context_.rounding->Round(result);
     }
     return results;
   }

@@ -17,7 +17,8 @@ Result<std::vector<ReferenceTensor>> Interpret(const Graph& graph,
 
 // The same with every float of inputs and weights moved by a unit in the last place at random, and
 // every float result rounded up or down, as a program of its dtype rounds (halves that stay in a
-// kernel are f32): stochastic arithmetic, after Vignes and Parker. How far answers of several seeds
+// kernel are f32; zeros of reductions and products have either sign): stochastic arithmetic, after
+// Vignes and Parker. How far answers of several seeds
 // lie apart tells how much of an answer is rounding error. Results of f64 are not rounded.
 Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
                                                       ArrayRef<ReferenceTensor> inputs,

@@ -70,13 +70,22 @@ bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
   return true;
 }
 
+// Whether onnxruntime gives the same answer, without the interpreter's help.
+bool IsJudgedByOnnxruntime(const Judgement& judgement, ArrayRef<Judgement> judgements) {
+  return std::any_of(judgements.begin(), judgements.end(), [&](const Judgement& other) {
+    return other.against == "onnxruntime" && other.dims == judgement.dims &&
+           other.comparison.name == judgement.comparison.name && other.comparison.pass &&
+           other.comparison.note.empty();
+  });
+}
+
 // Whether so few elements could not be judged that the others tell something; a note says how many.
 bool JudgesEnough(ArrayRef<Judgement> judgements) {
   int64_t elements = 0, unjudged = 0;
   for (const Judgement& judgement : judgements) {
     if (judgement.against != "interpreter") continue;
     elements += judgement.comparison.elements;
-    unjudged += judgement.comparison.unjudged;
+    if (!IsJudgedByOnnxruntime(judgement, judgements)) unjudged += judgement.comparison.unjudged;
   }
   if (unjudged == 0) return true;
   const bool is_enough = 2 * unjudged <= elements;

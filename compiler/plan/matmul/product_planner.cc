@@ -82,16 +82,19 @@ Exprs ProductPlanner::IndexOf(const Expr& row, const Expr& column) {
 
 Exprs ProductPlanner::IndexOf(const Value* value, const Expr& row, const Expr& column) {
   const Shape& shape = value->type.shape;
+  // As other ops index an axis of one element.
+  const auto along = [](const Expr& extent, const Expr& place) {
+    return extent.IsConstant(1) ? Expr(0) : place;
+  };
   Exprs index;
   if (matrices() == 1) {
     index = Coordinates(builder_, row, Shape(shape.begin(), shape.end() - 1), "row");
   } else {
     const Shape batch(shape.begin(), shape.end() - 2);
     index = Coordinates(builder_, Expr::Symbol("matrix"), batch, "matrix");
-    index.push_back(row);
+    index.push_back(along(shape[shape.size() - 2], row));
   }
-  // As other ops index an axis of one element.
-  index.push_back(shape.back().IsConstant(1) ? Expr(0) : column);
+  index.push_back(along(shape.back(), column));
   return index;
 }
 

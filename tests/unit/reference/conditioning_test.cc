@@ -73,6 +73,17 @@ TEST(OutputJudge, APoleMayBeOnEitherSide) {
   EXPECT_FALSE(Judged(divides, {3, 4}, {INFINITY, 0.5}).pass);
 }
 
+// A sum may begin with its first term, -0 here, or with 0.
+TEST(OutputJudge, AZeroThatASumGivesHasNoSign) {
+  const char sums[] =
+      "  %s = reduce_sum(%x) {axes = [0], keepdims = 1} : f32[1]\n"
+      "  %y = reciprocal(%s) : f32[1]\n";
+  const Comparison other_sign = Judged(sums, {0, 0}, {-INFINITY});
+  EXPECT_TRUE(other_sign.pass);
+  EXPECT_EQ(other_sign.unjudged, 1);
+  EXPECT_FALSE(Judged("  %y = reciprocal(%x) : f32[2]\n", {0, 1}, {-INFINITY, 1}).pass);
+}
+
 // As many elements as the smaller one says.
 Comparison JudgedSize(const std::vector<double>& x, std::vector<double> found) {
   const auto graph = Parse(
