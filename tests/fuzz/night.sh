@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The judges that need tools of their own, for the nightly run: proofs by Z3 (.deps/z3), fuzzers by clang and libFuzzer (build-libfuzzer),
-# which get FUSEC_FUZZ_MINUTES each (default: 5) and leave what they learn in FOLDER/fuzz-corpus, and faults that are put into passes and
-# planners, whose table is FOLDER/faults.md then.
+# The judges that need tools of their own, for the nightly run: proofs by Z3 (.deps/z3) of the index simplifier and of passes, fuzzers by
+# clang and libFuzzer (build-libfuzzer), which get FUSEC_FUZZ_MINUTES each (default: 5) and leave what they learn in FOLDER/fuzz-corpus, and
+# faults that are put into passes and planners, whose table is FOLDER/faults.md then.
 #
 #   usage: tests/fuzz/night.sh FOLDER    the build folder
 set -euo pipefail
@@ -18,6 +18,9 @@ if [ "$(cat "$deps/z3.stamp" 2>/dev/null)" != "$Z3_SOLVER_VERSION" ]; then
 fi
 "$deps/z3/bin/python" "$root/tests/fuzz/proofs/prove.py" --program "$folder/tests/fuzz/index_claims" --seed "${seed}0000" --expressions 5000 ||
   status=1
+for pairs in "" "--random ${seed}000:100" --wrong; do
+  "$deps/z3/bin/python" "$root/tests/fuzz/proofs/prove_passes.py" --program "$folder/tests/fuzz/pass_graphs" $pairs || status=1
+done
 
 command -v "clang++-$LLVM_VERSION" >/dev/null && [ -e "/usr/lib/llvm-$LLVM_VERSION/lib/libomp.so" ] ||
   apt-get install -y -q --no-install-recommends "clang-$LLVM_VERSION" "libfuzzer-$LLVM_VERSION-dev" "libclang-rt-$LLVM_VERSION-dev" \
