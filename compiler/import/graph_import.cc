@@ -23,6 +23,17 @@
 namespace fusec {
 namespace {
 
+Result<void> CheckCount(const std::string& what, int found, int least, int most) {
+  if (found >= least && found <= most) return {};
+  std::string expected = std::to_string(least);
+  if (most == std::numeric_limits<int>::max())
+    expected += " or more";
+  else if (most != least)
+    expected += " to " + std::to_string(most);
+  return ModelError("has " + std::to_string(found) + " " + what + (found == 1 ? "" : "s") +
+                    ", expected " + expected);
+}
+
 class NodeImporter {
  public:
   NodeImporter(ImportState& state, Scope& scope, onnx::NodeProto& node)
@@ -84,7 +95,7 @@ class NodeImporter {
       FUSEC_TRY(context_.ReadTensors());
       return contrib(context_, state_);
     }
-    FUSEC_TRY(CheckSchema());
+    FUSEC_TRY(CheckSchema(node_, state_, scope_));
     if (IsSequenceOp(node_.op_type())) return ImportSequenceOp();
     for (const std::string& input : node_.input()) {
       if (const Sequence* sequence = scope_.GetSequence(input)) {
@@ -108,34 +119,6 @@ class NodeImporter {
     return {};
   }
 
-  // Attributes, their kinds and the number of inputs and outputs, as ONNX's own schema wants them.
-  Result<void> CheckSchema() const {
-    const onnx::OpSchema* schema = SchemaOf(node_, state_);
-    if (schema == nullptr) {
-      return ModelError("opset " + std::to_string(state_.opsets.at(node_.domain())) + " of " +
-                        DomainName(node_.domain()) + " has no such op");
-    }
-    FUSEC_TRY(CheckCount("input", node_.input_size(), schema->min_input(), schema->max_input()));
-    FUSEC_TRY(
-        CheckCount("output", node_.output_size(), schema->min_output(), schema->max_output()));
-    onnx::checker::CheckerContext checker;
-    checker.set_ir_version(static_cast<int>(onnx::Version::IR_VERSION));
-    std::unordered_map<std::string, int> opsets;
-    for (const auto& [name, version] : state_.opsets) opsets[name] = static_cast<int>(version);
-    checker.set_opset_imports(std::move(opsets));
-    checker.set_model_dir(state_.external.folder());
-    onnx::checker::LexicalScopeContext outside;
-    for (const std::string& name : CapturesOf(node_)) {
-      if (scope_.Knows(name)) outside.add(name);
-    }
-    try {
-      onnx::checker::check_node(node_, checker, outside);
-    } catch (const std::exception& error) {
-      return ModelError(OneLine(error.what()));
-    }
-    return {};
-  }
-
   // That operands are tensors of the element types which ONNX's schema allows, and of one type
   // where it says so: for ops that have no Infer to say it.
   Result<void> CheckDtypes() const {
@@ -145,10 +128,7 @@ class NodeImporter {
     for (int i = 0; i < node_.input_size() && !formals.empty(); ++i) {
       const auto& formal = formals[std::min<size_t>(i, formals.size() - 1)];
       const Value* value = context_.input(i);
-      if (value == nullptr) {
-        if (formal.GetOption() != onnx::OpSchema::Single) continue;
-        return ModelError("input " + std::to_string(i) + " (" + formal.GetName() + ") is missing");
-      }
+      if (value == nullptr) continue;  // optional
       const Dtype dtype = value->type.dtype;
       const std::string type = "tensor(" + OnnxTypeName(OnnxTypeOf(dtype)) + ")";
       const auto& allowed = formal.GetTypes();
@@ -162,17 +142,6 @@ class NodeImporter {
                         (is_allowed ? std::string(DtypeName(same->second)) : "another dtype"));
     }
     return {};
-  }
-
-  static Result<void> CheckCount(const std::string& what, int found, int least, int most) {
-    if (found >= least && found <= most) return {};
-    std::string expected = std::to_string(least);
-    if (most == std::numeric_limits<int>::max())
-      expected += " or more";
-    else if (most != least)
-      expected += " to " + std::to_string(most);
-    return ModelError("has " + std::to_string(found) + " " + what + (found == 1 ? "" : "s") +
-                      ", expected " + expected);
   }
 
   Result<void> ImportConstant() {
@@ -371,6 +340,40 @@ Result<TensorData> OrGiven(const onnx::TensorProto& proto, TensorData data,
 }
 
 }  // namespace
+
+Result<void> CheckSchema(const onnx::NodeProto& node, const ImportState& state,
+                         const Scope& scope) {
+  const onnx::OpSchema* schema = SchemaOf(node, state);
+  if (schema == nullptr) {
+    return ModelError("opset " + std::to_string(state.opsets.at(node.domain())) + " of " +
+                      DomainName(node.domain()) + " has no such op");
+  }
+  FUSEC_TRY(CheckCount("input", node.input_size(), schema->min_input(), schema->max_input()));
+  FUSEC_TRY(CheckCount("output", node.output_size(), schema->min_output(), schema->max_output()));
+  const auto& formals = schema->inputs();
+  for (size_t i = 0; i < formals.size() && formals[i].GetOption() == onnx::OpSchema::Single; ++i) {
+    if (node.input(static_cast<int>(i)).empty()) {
+      return ModelError("input " + std::to_string(i) + " (" + formals[i].GetName() +
+                        ") is missing");
+    }
+  }
+  onnx::checker::CheckerContext checker;
+  checker.set_ir_version(static_cast<int>(onnx::Version::IR_VERSION));
+  std::unordered_map<std::string, int> opsets;
+  for (const auto& [name, version] : state.opsets) opsets[name] = static_cast<int>(version);
+  checker.set_opset_imports(std::move(opsets));
+  checker.set_model_dir(state.external.folder());
+  onnx::checker::LexicalScopeContext outside;
+  for (const std::string& name : CapturesOf(node)) {
+    if (scope.Knows(name)) outside.add(name);
+  }
+  try {
+    onnx::checker::check_node(node, checker, outside);
+  } catch (const std::exception& error) {
+    return ModelError(OneLine(error.what()));
+  }
+  return {};
+}
 
 void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, ImportState& state,
                         Scope& scope) {

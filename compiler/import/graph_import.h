@@ -20,4 +20,8 @@ void ImportNodes(onnx::GraphProto& graph, ImportState& state, Scope& scope);
 // The same for one node, whose operands are in `scope`.
 void ImportNode(onnx::NodeProto& node, ImportState& state, Scope& scope);
 
+// Whether a node has what ONNX's own schema wants: attributes of the right kinds, as many inputs
+// and outputs, and no input left out that must be there.
+Result<void> CheckSchema(const onnx::NodeProto& node, const ImportState& state, const Scope& scope);
+
 }  // namespace fusec

@@ -96,6 +96,8 @@ Result<LoopTerm> LoopBody::Evaluate(onnx::NodeProto& node, Scope& scope, LoopTer
   }
   if (node.op_type() == "Loop" || node.op_type() == "Scan") return Unknown("is a loop in a loop");
   if (invariant) return Import(node, scope);
+  if (!node.domain().empty()) return Unknown("is not recognised");
+  FUSEC_TRY(CheckSchema(node, state_, scope));
   return EvaluateOne(node, in, scope);
 }
 
@@ -233,6 +235,7 @@ Result<LoopTerm> LoopBody::Compare(onnx::NodeProto& node, const Inputs& in) {
 Result<LoopTerm> LoopBody::Slice(onnx::NodeProto&, const Inputs& in) {
   if (!in.Is(0, Kind::kInvariant) || in.terms.size() < 3) return Unknown("slices what it computed");
   Value* data = in.terms[0].value;
+  if (data->type.rank() == 0) return Unknown("slices a scalar");
   const auto number = [&](size_t i, int64_t otherwise) {
     if (i >= in.terms.size() || !in.given[i]) return std::optional<Expr>(otherwise);
     return Number(in.terms[i]);
