@@ -126,6 +126,12 @@ Result<void> ImportUnique(ImportContext& context) {
                         " are sorted by one element after the other: fusec must know how many "
                         "they have");
   }
+  constexpr int64_t kMostColumns = 4096;  // each is sorted by nodes of its own
+  if (has_rows && *columns > kMostColumns) {
+    return context.Fail("x is " + context.input(0)->type.ToString() + ", whose parts along axis " +
+                        std::to_string(axis) + " have " + std::to_string(*columns) +
+                        " elements, expected at most " + std::to_string(kMostColumns));
+  }
   x = has_rows ? f.Reshape(x, {x->type.shape[0], *columns})
                : f.Reshape(x, {x->type.ElementCount()});
   if (x->type.shape[0].IsConstant(0)) {
