@@ -27,7 +27,7 @@ ARTIFACTS = {
     "adapters": ["models/lora_mlp.ts.onnx", "--adapters", "slots=2,rank=8"],
 }
 # Of each fuzzer, by the patterns of what is in an artifact.
-SEEDS = {"c_api": [], "manifest": ["manifest.json"], "safetensors": ["*.safetensors"]}
+SEEDS = {"c_api": [], "manifest": ["manifest.json"], "npy": [], "npz": [], "safetensors": ["*.safetensors"]}
 
 
 def compile_artifacts(fusec, folder):
