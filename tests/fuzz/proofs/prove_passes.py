@@ -25,8 +25,10 @@ import sys
 import z3
 
 import ir_text
+import real_numbers
 import real_ops
-from real_ops import REALS, Tensor, Unstated
+from real_numbers import Unstated
+from real_ops import REALS, Tensor
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
@@ -79,7 +81,7 @@ def number(text, dtype):
         return int(text)
     if "inf" in text or "nan" in text:
         return -z3.Real(text[1:]) if text.startswith("-") else z3.Real(text)
-    for value, term in real_ops.IRRATIONAL.items():
+    for value, term in real_numbers.IRRATIONAL.items():
         if math.isclose(float(text), value, rel_tol=1e-7):
             return term
     return fractions.Fraction(text)
@@ -96,7 +98,7 @@ def evaluate(graph, values, assignment):
         for name, shape, result in zip(node.results, shapes, results):
             if result.dims != shape or len(result.items) != math.prod(shape):
                 raise ValueError(f"{node.op} makes {result.dims}, not {shape}")
-            values[name] = Tensor(shape, list(map(real_ops.tidy, result.items)))
+            values[name] = Tensor(shape, list(map(real_numbers.tidy, result.items)))
     return [values[name] for name in graph.outputs]
 
 
@@ -124,19 +126,19 @@ def compute(node, shapes, operands, assignment):
 
 def difference(a, b, seconds):
     """None if the elements are equal; else a counterexample, or 'undecided'."""
-    if not real_ops.is_term(a) and not real_ops.is_term(b):
+    if not real_numbers.is_term(a) and not real_numbers.is_term(b):
         return None if a == b else f"{float(a)} and {float(b)}"
     if isinstance(a, (bool, z3.BoolRef)):
-        a, b = real_ops.boolean(a), real_ops.boolean(b)
+        a, b = real_numbers.boolean(a), real_numbers.boolean(b)
     else:
-        a, b = real_ops.real(a), real_ops.real(b)
-        if real_ops.normal(a - b).eq(real_ops.real(0)):
+        a, b = real_numbers.real(a), real_numbers.real(b)
+        if real_numbers.normal(a - b).eq(real_numbers.real(0)):
             return None
     if a.eq(b):
         return None
     solver = z3.Solver()
     solver.set("timeout", int(1000 * seconds))
-    solver.add(a != b, *real_ops.FACTS, *[divisor != 0 for divisor in divisors(a, b)])
+    solver.add(a != b, *real_numbers.FACTS, *[divisor != 0 for divisor in divisors(a, b)])
     answer = solver.check()
     if answer != z3.sat:
         return None if answer == z3.unsat else "undecided"
@@ -167,7 +169,7 @@ def both(before, after, payloads):
         assignment = Assignment(before, payloads, seed)
         try:
             return [evaluate(graph, dict(assignment.inputs), assignment) for graph in (before, after)]
-        except real_ops.Outside:
+        except real_numbers.Outside:
             continue
     raise Unstated("places lie outside")
 
@@ -177,13 +179,13 @@ def decide(before, after, payloads, seconds):
     before, after = ir_text.read(before), ir_text.read(after)
     if before == after:
         return "nothing changes"
-    real_ops.roundings.clear()
+    real_numbers.roundings.clear()
     try:
         verdict = compare(before, *both(before, after, payloads), seconds)
     except Unstated as reason:
         return f"unstated: {reason}"
-    if verdict.startswith("WRONG") and real_ops.roundings:
-        return f"unstated: {min(real_ops.roundings)}"
+    if verdict.startswith("WRONG") and real_numbers.roundings:
+        return f"unstated: {min(real_numbers.roundings)}"
     return verdict
 
 
