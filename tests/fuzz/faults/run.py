@@ -40,8 +40,9 @@ class Judge(typing.NamedTuple):
 
 # What sees that a text is another: graphs behind passes, kernels.
 GOLDENS = [Judge("graphs", "passes_tests", "All/Passes.*"), Judge("kernels", "codegen_tests", "Goldens.TextsAreTheSame")]
-# What compares answers, the fastest first.
+# What compares answers, or weights that are made again by what a pass says it made them of; the fastest first.
 JUDGES = [
+    Judge("lineage", "passes_tests", "*Lineage*"),
     Judge("cases of passes", "property_tests", "PassesProperty.EachPassChanges*"),
     Judge("graphs", "property_tests",
           "PassesProperty.*:SegmentsProperty.*:AlgebraProperty.*:ChannelsLastProperty.*:*ComputeTheSame:RequestsProperty.SplitKeepsMeaning:"
@@ -60,6 +61,7 @@ JUDGES = [
           "Attention*:Emulation.ProductsAreRight:CodegenProperty.Candidates*:CodegenProperty.Products*"),
     Judge("emulation", "property_tests", "Attention*:BlockProgram*", {"FUSEC_PROPERTY_DEVICE": "emulation"}),
 ]
+OF_GRAPHS = 3  # the first judges, which look at graphs alone
 
 
 class Fault:
@@ -157,8 +159,8 @@ def ask(judge, program, build):
 
 def judges_of(fault):
     """In their order. Plans and kernels change no graph, so that what judges graphs comes last there."""
-    judges = JUDGES if fault.file.startswith("passes/") else JUDGES[2:] + JUDGES[:2]
-    return judges[:2] if fault.equal else judges
+    judges = JUDGES if fault.file.startswith("passes/") else JUDGES[OF_GRAPHS:] + JUDGES[:OF_GRAPHS]
+    return judges[:OF_GRAPHS] if fault.equal else judges
 
 
 def try_fault(fault, builder, asked):
