@@ -12,11 +12,11 @@ namespace fusec {
 namespace {
 
 // What the node computes, as text: its line without result names and provenance, and with the
-// operands sorted where their order makes no difference.
+// operands sorted where their order makes no difference. The line of a constant has its elements or
+// their hash.
 std::string Meaning(const Node& node) {
   std::string text = PrintNode(node);
   text = text.substr(text.find(" = ") + 3);
-  if (node.kind == OpKind::kConstant) text += node.constant_hash;
   if (const size_t at = text.find(" @ \""); at != std::string::npos) text.resize(at);
   if (GetOpDef(node.kind).algebra & kCommutative) {
     std::vector<std::string> names;
