@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/index/variables.h"
 #include "compiler/ir/element_sources.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/region/block_stages.h"
@@ -34,9 +35,7 @@ class ProbedElement : public OpProbe {
 
  protected:
   Expr AnyBelow(const Expr& extent) override {
-    const std::string name = "step_" + std::to_string(probe_.fresh_++);
-    probe_.ranges_.Set(name, 0, extent - 1);
-    return Expr::Symbol(name);
+    return SetVariable(probe_.ranges_, "step_" + std::to_string(probe_.fresh_++), 0, extent - 1);
   }
 
  private:
@@ -76,9 +75,8 @@ bool AccessProbe::FollowsReducer(const Node& reducer, ArrayRef<Expr> index) {
   if (!is_matmul && !reducer.Has("axes")) return good_ = false;  // ArgMax: nobody asks
   Exprs k;
   for (const Expr& dim : is_matmul ? Shape{MatMulDepth(reducer)} : ReducedDims(reducer)) {
-    const std::string name = "step_" + std::to_string(fresh_++);
-    ranges_.Set(name, 0, dim - 1);
-    k.push_back(dim.IsConstant(1) ? Expr(0) : Expr::Symbol(name));
+    const Expr step = SetVariable(ranges_, "step_" + std::to_string(fresh_++), 0, dim - 1);
+    k.push_back(dim.IsConstant(1) ? Expr(0) : step);
   }
   if (!is_matmul) return Follows(reducer.operand(0), ReductionOperandIndex(reducer, index, k));
   return Follows(reducer.operand(0), MatMulOperandIndex(reducer, 0, index, k[0])) &&

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/index/variables.h"
 #include "compiler/ir/op_def.h"
 #include "passes/access_probe.h"
 #include "passes/graph_edit.h"
@@ -46,7 +47,7 @@ class RowGroup {
       const bool reduced =
           std::find(axes_.begin(), axes_.end(), static_cast<int64_t>(axis)) != axes_.end();
       const Expr coordinate =
-          space_[axis].IsConstant(1) ? Expr(0) : Expr::Symbol("axis_" + std::to_string(axis));
+          space_[axis].IsConstant(1) ? Expr(0) : Variable("axis_" + std::to_string(axis));
       full_.push_back(coordinate);
       if (!reduced) {
         row_.push_back(coordinate);

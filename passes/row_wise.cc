@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/index/variables.h"
 #include "compiler/ir/element_sources.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/region/reducers.h"
@@ -11,8 +12,6 @@ namespace fusec {
 
 namespace {
 
-constexpr const char* kItem = "item_of_row";
-constexpr const char* kRow = "row_of_item";
 constexpr const char* kByPlace = "it tells items apart by their places";
 
 bool Contains(const Expr& expr, const std::string& symbol) {
@@ -27,7 +26,7 @@ class RowProbe : public OpProbe {
   RowProbe(const Node& node, const Items& items, function_ref<bool(const Value*)> is_by_item)
       : items_(items), is_by_item_(is_by_item), ranges_(items.ranges()) {
     node_ = &node;
-    ranges_.Set(kItem, 0, Expr::Symbol(items.batch()) - 1);
+    item_ = SetVariable(ranges_, "item", 0, Expr::Symbol(items.batch()) - 1);
   }
 
   std::optional<std::string> Probe(int result) {
@@ -36,8 +35,8 @@ class RowProbe : public OpProbe {
     if (!rows) return "the rows of its result do not belong to items of the batch";
     result_number_ = result;
     index_ = AnyIndex(shape, ranges_);
-    ranges_.Set(kRow, 0, *rows - 1);
-    index_[0] = Expr::Symbol(kItem) * *rows + (rows->IsConstant(1) ? Expr(0) : Expr::Symbol(kRow));
+    const Expr row = SetVariable(ranges_, "row", 0, *rows - 1);
+    index_[0] = item_ * *rows + (rows->IsConstant(1) ? Expr(0) : row);
     Follow();
     return reason_;
   }
@@ -65,16 +64,16 @@ class RowProbe : public OpProbe {
  protected:
   Expr AnyBelow(const Expr& extent) override {
     if (extent.IsConstant(1)) return 0;
-    const std::string name = "any_" + std::to_string(steps_++);
-    ranges_.Set(name, 0, extent - 1);
-    return Expr::Symbol(name);
+    return SetVariable(ranges_, "any_" + std::to_string(steps_++), 0, extent - 1);
   }
 
  private:
   void Refuse(const std::string& reason) {
     if (!reason_) reason_ = reason;
   }
-  bool IsOfItem(const Expr& expr) const { return Contains(expr, kItem) || items_.DependOn(expr); }
+  bool IsOfItem(const Expr& expr) const {
+    return Contains(expr, *item_.AsSymbol()) || items_.DependOn(expr);
+  }
 
   void Follow() {
     const OpFunctions& functions = GetOpDef(node_->kind).functions;
@@ -115,7 +114,7 @@ class RowProbe : public OpProbe {
       return;
     }
     const Expr rows = *items_.RowsPerItem(value->type.shape);
-    const Expr row = index[0] - Expr::Symbol(kItem) * rows;
+    const Expr row = index[0] - item_ * rows;
     const bool is_own =
         !IsOfItem(row) && ranges_.ProvenNonNegative(row) && ranges_.ProvenLess(row, rows) &&
         std::none_of(index.begin() + 1, index.end(), [&](const Expr& at) { return IsOfItem(at); });
@@ -125,6 +124,7 @@ class RowProbe : public OpProbe {
   const Items& items_;
   function_ref<bool(const Value*)> is_by_item_;
   Ranges ranges_;
+  Expr item_;
   std::optional<std::string> reason_;
   int steps_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compiler/emit/emit_kernel.h"
+#include "compiler/kernel/statements.h"
 #include "compiler/support/words.h"
 
 namespace fusec {
@@ -35,33 +36,27 @@ class Renaming {
   std::map<std::string, std::string, std::less<>> numbers_;
 };
 
-// What a local is called, which may be an array.
-std::string NameOf(CExpr place) {
-  while (place.kind() == CExpr::Kind::kSubscript) place = place.operand(0);
-  return place.word().substr(0, place.word().find('['));
-}
-
-void AddLocals(ArrayRef<Statement> statements, Renaming& renaming) {
-  for (const Statement& statement : statements) {
+void AddLocals(const std::vector<Statement>& statements, Renaming& renaming) {
+  ForEachStatement(statements, [&](const Statement& statement) {
     if (statement.kind == Statement::Kind::kLet || statement.kind == Statement::Kind::kDeclare)
-      renaming.Add(NameOf(statement.place));
-    AddLocals(statement.body, renaming);
-    AddLocals(statement.otherwise, renaming);
-  }
+      renaming.Add(LocalName(statement));
+  });
 }
 
-void Rename(const Renaming& renaming, std::vector<Statement>& statements) {
+void DropComments(std::vector<Statement>& statements) {
   std::erase_if(statements, [](const Statement& statement) {
     return statement.kind == Statement::Kind::kComment || statement.kind == Statement::Kind::kBlank;
   });
-  for (Statement& statement : statements) {
+}
+
+void Rename(const Renaming& renaming, std::vector<Statement>& statements) {
+  DropComments(statements);
+  ForEachStatement(statements, [&](Statement& statement) {
     statement.text = renaming.Apply(statement.text);
-    for (CExpr* expr : {&statement.type, &statement.place, &statement.value, &statement.condition,
-                        &statement.step})
-      *expr = renaming.Apply(*expr);
-    Rename(renaming, statement.body);
-    Rename(renaming, statement.otherwise);
-  }
+    ForEachExpr(statement, [&](CExpr& expr) { expr = renaming.Apply(expr); });
+    DropComments(statement.body);
+    DropComments(statement.otherwise);
+  });
 }
 
 // The same text for kernels that differ in names and comments alone.

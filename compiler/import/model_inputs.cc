@@ -11,15 +11,15 @@
 #include "compiler/import/problems.h"
 #include "compiler/import/tensor_proto.h"
 #include "compiler/ir/infer.h"
-#include "compiler/support/kernel_words.h"
 
 namespace fusec {
 namespace {
 
-// Names that mean something else: in the text of an Expr or of a kernel, or a run-time count.
+// Names that mean something else: in the text of an Expr, or a run-time count.
 bool IsTaken(const std::string& name) {
-  return name == "floordiv" || name == "mod" || name.starts_with("__") || IsKernelWord(name) ||
-         IsKernelConstant(name) || name.starts_with(kCountPrefix);
+  constexpr std::string_view kFunctions[] = {"floordiv", "mod", "min", "max"};
+  return std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions) ||
+         name.starts_with(kCountPrefix);
 }
 
 // The symbols of a model's dims, by the text of dim_param.

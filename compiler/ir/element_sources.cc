@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "compiler/index/variables.h"
 #include "compiler/ir/op_def.h"
 
 namespace fusec {
@@ -90,9 +91,9 @@ class SourceRecorder : public LowerContext {
 Exprs AnyIndex(ShapeRef shape, Ranges& ranges) {
   Exprs index;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
-    const std::string name = "axis_" + std::to_string(axis);
-    if (!shape[axis].IsConstant(1)) ranges.Set(name, 0, shape[axis] - 1);
-    index.push_back(shape[axis].IsConstant(1) ? Expr(0) : Expr::Symbol(name));
+    index.push_back(shape[axis].IsConstant(1)
+                        ? Expr(0)
+                        : SetVariable(ranges, "axis_" + std::to_string(axis), 0, shape[axis] - 1));
   }
   return index;
 }

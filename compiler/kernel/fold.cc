@@ -89,8 +89,7 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
     headers.push_back(
         LoopHeader(builder, variable, loop.first.empty() ? 0 : loop.first, lasts.back()));
     builder.Open();
-    builder.DefineVariable(variable, 0, dim - 1);
-    k.push_back(Expr::Symbol(variable));
+    k.push_back(builder.DefineVariable(variable, 0, dim - 1));
   }
   const auto step = [&] { builder.Assign(total, fold.step(total, element(k).value)); };
   if (by_lanes)
@@ -119,7 +118,7 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction, ArrayRef<Ex
   const Value* result = reduction.result();
   const Dtype dtype = FoldDtype(reduction);
   const bool is_mean = reduction.kind == OpKind::kReduceMean;
-  const std::string name = FriendlyName(result->name);
+  const std::string name = ModelName(result->name);
   const Shape dims = ReducedDims(reduction);
   std::vector<SizeNames> sizes;
   const Value* source = reduction.operand(0);
@@ -145,7 +144,7 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction, ArrayRef<Ex
 }
 
 SizeNames LengthOf(const Node& reducer, const CExpr& lanes) {
-  const std::string name = FriendlyName(reducer.result()->name);
+  const std::string name = ModelName(reducer.result()->name);
   const bool is_sum = reducer.kind == OpKind::kMatMul;
   const std::string words = is_sum ? "terms" : "entries";
   const std::string whose = (is_sum ? "of each sum of \"" + name : "that \"" + name) + "\"" +
@@ -164,7 +163,7 @@ CExpr WriteMean(KernelBuilder& builder, const Node& reducer, const CExpr& total,
   const bool is_integer = IsInteger(result->type.dtype);
   if (is_integer) builder.Use("divide.cuh");  // a mean of nothing is 0 then
   return builder.Let(
-      CTypeName(result->type.dtype), FriendlyName(result->name),
+      CTypeName(result->type.dtype), ModelName(result->name),
       is_integer ? Call(Template("Divide", {fold_type}), {total, divisor}) : total / divisor);
 }
 

@@ -60,8 +60,7 @@ Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
     if (coordinate.AsConstant() || coordinate.AsSymbol()) continue;
     const std::string name =
         builder.LetCoordinate(prefix + "_" + std::to_string(i), builder.Write(coordinate, names));
-    builder.ranges().Set(name, 0, dims[i] - 1);
-    coordinate = Expr::Symbol(name);
+    coordinate = SetVariable(builder.ranges(), name, 0, dims[i] - 1);
   }
   return coordinates;
 }

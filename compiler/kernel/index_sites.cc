@@ -45,7 +45,7 @@ std::string KernelBuilder::SiteName(int number, const std::string& where) {
   auto found = site_names_.find(number);
   if (found == site_names_.end()) {
     const IndexSite& site = sites_[number - 1];
-    const std::string name = Unique("k" + PascalCase(FriendlyName(site.tensor)) + "Site");
+    const std::string name = Unique("k" + PascalCase(ModelName(site.tensor)) + "Site");
     const std::string what = WordFor(site.values);
     plan_.constants.push_back(
         {"int", name, number, "who reports a bad " + what + where + ": " + site.node});

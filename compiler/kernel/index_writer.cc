@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "compiler/kernel/model_names.h"
+#include "compiler/support/words.h"
+
 namespace fusec {
 
 std::string PascalCase(const std::string& name) {
@@ -18,7 +21,8 @@ std::string PascalCase(const std::string& name) {
     out += start ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
     start = false;
   }
-  return out;
+  // In front, so that the constant's word is no dim's, which may be called like a constant.
+  return IsOfModel(name) ? kModelMark + out : out;
 }
 
 std::string IndexWriter::NewName(const std::string& hint) {
@@ -65,7 +69,7 @@ std::string PerAtoms(const Expr::Term& term) {
   std::string per;
   for (const AtomRef& atom : term.atoms) {
     const bool is_symbol = atom->kind == Atom::Kind::kSymbol;
-    per += (per.empty() ? "_per_" : "_and_") + (is_symbol ? atom->name : "quotient");
+    per += (per.empty() ? "_per_" : "_and_") + (is_symbol ? WordOfSymbol(atom->name) : "quotient");
   }
   return per;
 }
@@ -124,7 +128,8 @@ CExpr IndexWriter::WriteCoefficient(const Expr::Term& term, const CExpr& atoms, 
   std::string each;
   for (const AtomRef& atom : term.atoms) {
     const bool is_symbol = atom->kind == Atom::Kind::kSymbol;
-    each += (each.empty() ? ", for each " : " and ") + (is_symbol ? atom->name : "quotient");
+    each += (each.empty() ? ", for each " : " and ") +
+            (is_symbol ? WordOfSymbol(atom->name) : "quotient");
   }
   return Constant(names.subject + per, magnitude, names.phrase + each);
 }
@@ -133,7 +138,7 @@ CExpr IndexWriter::WriteAtom(const Atom& atom, const SizeNames& names) {
   wrote_division_ |= atom.kind == Atom::Kind::kFloorDiv || atom.kind == Atom::Kind::kMod;
   switch (atom.kind) {
     case Atom::Kind::kSymbol:
-      return CExpr::Parse(atom.name);  // which may be an element of an array
+      return CExpr::Parse(WordOfSymbol(atom.name));  // which may be an element of an array
     case Atom::Kind::kFloorDiv:
     case Atom::Kind::kMod:
       return WriteDivision(atom, names);

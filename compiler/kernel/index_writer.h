@@ -87,7 +87,7 @@ class IndexWriter {
   std::vector<NamedConstant> constants_;
 };
 
-// "hidden_state.3" -> "HiddenState3"
+// "hidden_state.3" -> "HiddenState3"; of a word of the model, one as well.
 std::string PascalCase(const std::string& name);
 
 }  // namespace fusec

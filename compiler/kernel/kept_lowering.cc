@@ -38,7 +38,7 @@ Shape RegionLowering::PlacesOfRow(const Value* value, const KeptRows& rows) cons
 }
 
 std::vector<SizeName> KeptSizes(const Value* value, const RegionLowering::KeptRows& rows) {
-  const std::string name = FriendlyName(value->name);
+  const std::string name = ModelName(value->name);
   const Shape& shape = value->type.shape;
   if (rows.run == 0) return SizesOf(name, shape, rows.row_rank);
   const std::string gap = std::to_string(rows.gap), run = std::to_string(rows.run);
@@ -66,13 +66,13 @@ std::vector<SizeName> KeptSizes(const Value* value, const RegionLowering::KeptRo
 }
 
 SizeNames RegionLowering::PlaceInRows(const Value* value, const KeptRows& rows) const {
-  return {FriendlyName(value->name), "", true, KeptSizes(value, rows), {}, {}};
+  return {ModelName(value->name), "", true, KeptSizes(value, rows), {}, {}};
 }
 
 Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept, ArrayRef<Expr> index) {
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
-  const std::string type = CTypeName(value->type.dtype), label = FriendlyName(value->name);
+  const std::string type = CTypeName(value->type.dtype), label = ModelName(value->name);
   const Expr position = PositionInRows(value, kept, index);
   const ElementType kept_type = ElementType::Kept(value, kept);
   CExpr element = Load(kept.array, kept_type, PlacesOfRow(value, kept), position,

@@ -1,40 +1,15 @@
 #include "compiler/kernel/kernel_builder.h"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/idioms.h"
+#include "compiler/kernel/statements.h"
 #include "compiler/support/check.h"
 #include "compiler/support/kernel_words.h"
 
 namespace fusec {
-
-std::string FriendlyName(const std::string& value_name) {
-  std::string name = value_name;
-  if (size_t at = name.rfind("_output_"); at != std::string::npos && at > 0) name.resize(at);
-  std::string out;
-  for (char c : name) {
-    const bool alnum = std::isalnum(static_cast<unsigned char>(c));
-    if (alnum)
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    else if (!out.empty() && out.back() != '_')
-      out += '_';
-  }
-  while (!out.empty() && out.back() == '_') out.pop_back();
-  // A module path repeats its parents: "top_top_0_gemm" says no more than "top_0_gemm".
-  if (size_t at = out.find('_'); at != std::string::npos && at > 0 &&
-                                 out.compare(at + 1, at + 1, out.substr(0, at) + "_") == 0) {
-    out = out.substr(at + 1);
-  }
-  if (out.size() > 32) {
-    const size_t cut = out.find('_', out.size() - 32);
-    out = cut == std::string::npos ? out.substr(out.size() - 32) : out.substr(cut + 1);
-  }
-  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out = "value_" + out;
-  return out;
-}
 
 std::string MemoryTypeName(Dtype dtype) {
   if (dtype == Dtype::kF16) return "Half";
@@ -43,14 +18,6 @@ std::string MemoryTypeName(Dtype dtype) {
 }
 
 namespace {
-
-// The names in a statement itself, but for that of a local that it defines.
-void CollectNames(const Statement& statement, std::set<std::string>& names) {
-  const bool is_local = statement.kind == Statement::Kind::kLet;
-  for (const CExpr& expr : {statement.type, is_local ? CExpr() : statement.place, statement.value,
-                            statement.condition, statement.step})
-    expr.ForEachName([&](std::string_view name) { names.emplace(name); });
-}
 
 // Takes out locals that nothing behind them in their scope reads; the names in what stays. A check
 // of an index stays: it reports.
@@ -65,7 +32,11 @@ std::set<std::string> DropUnread(std::vector<Statement>& statements) {
       statements.erase(statements.begin() + static_cast<int64_t>(i));
       continue;
     }
-    CollectNames(statement, names);
+    // But for what a local that it defines is called.
+    ForEachExpr(statement, [&](const CExpr& expr) {
+      const bool is_local = statement.kind == Statement::Kind::kLet && &expr == &statement.place;
+      if (!is_local) expr.ForEachName([&](std::string_view name) { names.emplace(name); });
+    });
     names.merge(DropUnread(statement.body));
     names.merge(DropUnread(statement.otherwise));
   }
@@ -90,27 +61,26 @@ KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vecto
       shape_(shape),
       ranges_(program.SymbolRanges()) {
   scopes_.emplace_back();
-  for (const DimSymbol& symbol : program.symbols) names_.insert(symbol.name);
+  for (const DimSymbol& symbol : program.symbols) names_.insert(WordOfSymbol(symbol.name));
 }
 
 bool KernelBuilder::IsTaken(const std::string& name) const {
   const auto holds = [&](const Scope& scope) { return scope.names.count(name) != 0; };
-  return names_.count(name) || IsKernelWord(name) ||
+  return names_.count(name) || KernelWords().count(name) ||
          std::any_of(scopes_.begin(), scopes_.end(), holds) ||
          std::any_of(suspended_.begin(), suspended_.end(), holds);
 }
 
 std::string KernelBuilder::FirstFree(const std::string& wanted) const {
-  // A word of the kernel's own gets another stem first: k's numbered forms are words as well. So
-  // does what is called like a parameter.
+  const bool is_of_model = IsOfModel(wanted);
+  const auto word = [&](const std::string& text) { return is_of_model ? AsModelWord(text) : text; };
+  // What is called like a parameter gets another stem.
   const bool is_buffer =
       std::any_of(reserved_names_.begin(), reserved_names_.end(),
-                  [&](const auto& reserved) { return reserved.second == wanted; });
-  const std::string stem = IsKernelWord(wanted) ? wanted + "_tensor"
-                           : is_buffer          ? wanted + "_value"
-                                                : wanted;
-  std::string name = stem;
-  for (int i = 2; IsTaken(name); ++i) name = stem + "_" + std::to_string(i);
+                  [&](const auto& reserved) { return reserved.second == word(wanted); });
+  const std::string stem = is_buffer ? wanted + "_value" : wanted;
+  std::string name = word(stem);
+  for (int i = 2; IsTaken(name); ++i) name = word(stem + "_" + std::to_string(i));
   return name;
 }
 
@@ -124,7 +94,7 @@ std::string KernelBuilder::Unique(const std::string& wanted) {
 void KernelBuilder::ReserveNames(const Node& region) {
   const auto reserve = [&](const Value* value) {
     if (reserved_names_.count(value)) return;
-    const std::string name = Unique(FriendlyName(value->name));
+    const std::string name = Unique(ModelName(value->name));
     reserved_names_[value] = name;
   };
   for (const auto& result : region.results) reserve(result.get());
@@ -144,7 +114,7 @@ CExpr KernelBuilder::Buffer(const Value* value, bool written) {
   if (found == buffers_.end()) {
     const auto reserved = reserved_names_.find(value);
     const std::string name =
-        reserved != reserved_names_.end() ? reserved->second : Unique(FriendlyName(value->name));
+        reserved != reserved_names_.end() ? reserved->second : Unique(ModelName(value->name));
     found = buffers_.try_emplace(value, name).first;
     if (value->type.dtype == Dtype::kF16 || value->type.dtype == Dtype::kBF16) Use("half.cuh");
     KernelParameter parameter;
@@ -161,7 +131,7 @@ std::string KernelBuilder::InLayout(const Value* weights, WeightLayout layout) {
   parameter.value = weights;
   parameter.layout = layout;
   const char* suffix = layout == WeightLayout::kTf32 ? "_rounded" : "_panels";
-  parameter.name = Unique(FriendlyName(weights->name) + suffix);
+  parameter.name = Unique(ModelName(weights->name) + suffix);
   plan_.parameters.push_back(parameter);
   return parameter.name;
 }
@@ -181,8 +151,7 @@ std::string KernelBuilder::Tables(ArrayRef<const Value*> tables, const std::stri
   KernelParameter parameter;
   parameter.kind = KernelParameter::Kind::kTables;
   parameter.tables = tables;
-  // The word "tables" is kept free for just this.
-  parameter.name = names_.insert(wanted_name).second ? wanted_name : Unique(wanted_name + "_2");
+  parameter.name = Unique(wanted_name);
   plan_.parameters.push_back(parameter);
   const Dtype dtype = tables[0]->type.dtype;
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) Use("half.cuh");
@@ -225,15 +194,14 @@ void KernelBuilder::AddDims(const Expr& expr) {
   std::vector<std::string> symbols;
   expr.CollectSymbols(symbols);
   for (const std::string& symbol : symbols) {
-    const bool is_dim = std::any_of(program_.symbols.begin(), program_.symbols.end(),
-                                    [&](const DimSymbol& dim) { return dim.name == symbol; });
+    const std::string name = WordOfSymbol(symbol);
     const bool known = std::any_of(plan_.parameters.begin(), plan_.parameters.end(), [&](auto& p) {
-      return p.kind == KernelParameter::Kind::kDim && p.name == symbol;
+      return p.kind == KernelParameter::Kind::kDim && p.name == name;
     });
-    if (!is_dim || known) continue;
+    if (VariableOf(symbol) || known) continue;
     KernelParameter parameter;
     parameter.kind = KernelParameter::Kind::kDim;
-    parameter.name = symbol;
+    parameter.name = name;
     parameter.dim = Expr::Symbol(symbol);
     plan_.parameters.push_back(parameter);
   }
@@ -244,11 +212,11 @@ CExpr KernelBuilder::Write(const Expr& expr, const SizeNames& names) {
   return expressions_.Write(expr, names);
 }
 
-void KernelBuilder::DefineVariable(const std::string& name, const Expr& low, const Expr& high) {
+Expr KernelBuilder::DefineVariable(const std::string& name, const Expr& low, const Expr& high) {
   names_.insert(name);
   depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
-  ranges_.Set(name, low, high);
   expressions_.ForgetFactor(name);
+  return SetVariable(ranges_, name, low, high);
 }
 
 void KernelBuilder::Open(bool is_branch) {
@@ -270,6 +238,9 @@ void KernelBuilder::CloseFor(Statement header, const std::string& pragma) {
 }
 
 void KernelBuilder::Append(Statement statement) {
+  const bool declares =
+      statement.kind == Statement::Kind::kLet || statement.kind == Statement::Kind::kDeclare;
+  if (declares) names_.insert(LocalName(statement));
   scopes_.back().statements.push_back(std::move(statement));
 }
 
@@ -305,7 +276,8 @@ bool KernelBuilder::MaySuspendLanes(ArrayRef<Expr> index) const {
   std::vector<std::string> symbols;
   for (const Expr& coordinate : index) coordinate.CollectSymbols(symbols);
   return AtLanes() && std::none_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
-           return symbol != lanes_.variable && IsInnermost(CExpr::Parse(symbol));
+           const std::string word = WordOfSymbol(symbol);
+           return word != lanes_.variable && IsInnermost(CExpr::Parse(word));
          });
 }
 
@@ -365,7 +337,7 @@ bool KernelBuilder::DependsOnLane(const Expr& expr) const {
   std::vector<std::string> symbols;
   expr.CollectSymbols(symbols);
   return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
-    return DependsOnLane(CExpr::Parse(symbol));
+    return DependsOnLane(CExpr::Parse(WordOfSymbol(symbol)));
   });
 }
 
@@ -427,6 +399,7 @@ KernelPlan KernelBuilder::Finish() {
     parameter.name = "errors";
     plan_.parameters.push_back(parameter);
   }
+  NameModelWords(plan_);
   return std::move(plan_);
 }
 

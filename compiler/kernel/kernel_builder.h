@@ -8,10 +8,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/index/variables.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/kernel/index_writer.h"
 #include "compiler/kernel/kernel_plan.h"
 #include "compiler/kernel/launch_shape.h"
+#include "compiler/kernel/model_names.h"
 #include "compiler/support/adt.h"
 
 namespace fusec {
@@ -40,7 +42,7 @@ class KernelBuilder {
   void ReserveNames(const Node& region);
   // The name that is kept for `value`, if one is.
   std::optional<std::string> ReservedName(const Value* value) const;
-  // A name that nothing in this kernel has yet.
+  // A name that nothing in this kernel has yet; a word of the model if `wanted` is one.
   std::string Unique(const std::string& wanted);
   // The parameter that holds `value` (added on first use).
   CExpr Buffer(const Value* value, bool written = false);
@@ -91,7 +93,7 @@ class KernelBuilder {
   CExpr Write(const Expr& expr, const SizeNames& names);
 
   // Declares a loop variable or local that lives in the innermost scope.
-  void DefineVariable(const std::string& name, const Expr& low, const Expr& high);
+  Expr DefineVariable(const std::string& name, const Expr& low, const Expr& high);
   void Open(bool is_branch = false);  // a scope; branches keep everything they contain
   std::vector<Statement> Close();
   // The open scope becomes the body of a loop (LoopHeader), unrolled or not, or of an if.
@@ -213,10 +215,6 @@ class KernelBuilder {
   };
   Notes notes_;
 };
-
-// A readable name for a value: "_top_top_1_Relu_output_0" (how TorchScript calls it) becomes
-// "top_1_relu".
-std::string FriendlyName(const std::string& value_name);
 
 // C type of an element in memory: "float", "Half", "long long", "bool".
 std::string MemoryTypeName(Dtype dtype);

@@ -32,7 +32,7 @@ std::string ElementKey(const Value* value, ArrayRef<Expr> index) {
 }
 
 std::string ValueName(const std::string& tensor) {
-  return tensor + (tensor.ends_with("value") ? "_element" : "_value");
+  return tensor + (WithoutMarks(tensor).ends_with("value") ? "_element" : "_value");
 }
 
 // One element of one node, as the op's Lower sees it.
@@ -64,8 +64,7 @@ class ElementLowering : public LowerContext {
   Scalar Let(const CExpr& value, Dtype dtype, const std::string& name = "") {
     const std::string comment = commented_ ? "" : OpComment(*node_);
     commented_ = true;
-    const std::string wanted =
-        name.empty() ? FriendlyName(node_->result(result_number_)->name) : name;
+    const std::string wanted = name.empty() ? ModelName(node_->result(result_number_)->name) : name;
     return {parent_.builder_.Let(CTypeName(dtype), wanted, value, comment), dtype};
   }
 
@@ -88,7 +87,7 @@ class ElementLowering : public LowerContext {
     // In the branch of another select the outer local is reused, so that a chain reads as if / else
     // if.
     const CExpr target = branch_target_.empty()
-                             ? builder.Unique(FriendlyName(node_->result(result_number_)->name))
+                             ? builder.Unique(ModelName(node_->result(result_number_)->name))
                              : branch_target_;
     if (branch_target_.empty()) {
       if (!commented_) builder.Comment(OpComment(*node_));
@@ -119,14 +118,14 @@ class ElementLowering : public LowerContext {
     if (auto number = index.AsConstant()) {
       const CExpr literal = Literal(*number, dtype);
       if (std::abs(*number) <= 2) return {literal, dtype};
-      return {parent_.builder_.expressions().TypedConstant(
-                  CTypeName(dtype), FriendlyName(node_->result(result_number_)->name) + "_size",
-                  literal,
-                  "a size that \"" + FriendlyName(node_->result(result_number_)->name) +
-                      "\" is made with"),
-              dtype};
+      return {
+          parent_.builder_.expressions().TypedConstant(
+              CTypeName(dtype), ModelName(node_->result(result_number_)->name) + "_size", literal,
+              "a size that \"" + ModelName(node_->result(result_number_)->name) +
+                  "\" is made with"),
+          dtype};
     }
-    const std::string name = FriendlyName(node_->result(result_number_)->name);
+    const std::string name = ModelName(node_->result(result_number_)->name);
     const CExpr number =
         parent_.builder_.Write(index, CountOf(name + "_size", "in \"" + name + "\""));
     return Let(Cast(CTypeName(dtype), number), dtype);
@@ -139,7 +138,7 @@ class ElementLowering : public LowerContext {
     const CExpr total = WriteFold(parent_.builder_,
                                   {FoldOf(how, dtype),
                                    dtype,
-                                   FriendlyName(node_->result(result_number_)->name),
+                                   ModelName(node_->result(result_number_)->name),
                                    {extent},
                                    {},
                                    first.value,
@@ -179,7 +178,7 @@ class ElementLowering : public LowerContext {
 };
 
 CExpr ElementLowering::IsBelow(const Expr& position, const Expr& limit) {
-  const std::string name = FriendlyName(node_->result(result_number_)->name);
+  const std::string name = ModelName(node_->result(result_number_)->name);
   const SizeNames of_position =
       CountOf(name + "_position", "of the place that \"" + name + "\" is made from");
   const SizeNames of_limit =
@@ -217,7 +216,7 @@ Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
   if (target.empty()) {
     if (!commented_) builder.Comment(OpComment(*node_));
     commented_ = true;
-    const std::string array = builder.Unique(FriendlyName(node_->result(result_number_)->name));
+    const std::string array = builder.Unique(ModelName(node_->result(result_number_)->name));
     builder.DeclareLaneArray(CTypeName(dtype), array);
     target = CExpr(array)[builder.lanes()->variable];
   }
@@ -262,13 +261,12 @@ Expr ElementLowering::AsIndex(const Scalar& data, int operand, int64_t low, int6
   std::string name = data.text();
   if (CTypeName(data.dtype) != type) {
     const std::string key = "index|" + name;
-    if (const Scalar* known = builder.Recall(key)) return Expr::Symbol(known->text());
-    const std::string label = FriendlyName(parent_.Outside(node_->operands[operand])->name);
+    if (const Scalar* known = builder.Recall(key)) return Variable(known->text());
+    const std::string label = ModelName(parent_.Outside(node_->operands[operand])->name);
     name = builder.Let(type, label + "_" + WordFor(IndexValues::kIndex), Cast(type, data.value));
     builder.Remember(key, {name, Dtype::kI64});
   }
-  builder.ranges().Set(name, Expr(low), Expr(high));
-  return Expr::Symbol(name);
+  return SetVariable(builder.ranges(), name, Expr(low), Expr(high));
 }
 
 Expr ElementLowering::SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position,
@@ -281,18 +279,17 @@ Expr ElementLowering::PlaceOfCachedRow(const Expr& row, int cache) {
   KernelBuilder& builder = parent_.builder_;
   const std::string array = Array(cache);
   const std::string key = "place|" + array + "|" + row.ToString();
-  if (const Scalar* known = builder.Recall(key)) return Expr::Symbol(known->text());
+  if (const Scalar* known = builder.Recall(key)) return Variable(known->text());
   Use("vector.cuh");
   Use("row_cache.cuh");
   const Value* table = node_->operand(0);
-  const std::string label = FriendlyName(parent_.Outside(table)->name);
+  const std::string label = ModelName(parent_.Outside(table)->name);
   const CExpr number = builder.Write(row, CountOf(label + "_row", "of \"" + label + "\""));
   const std::string name = builder.Let("long long", label + "_place",
                                        Call("PlaceOfCachedRow", {CExpr::Parse(array), number}));
   // What is known of a row lets positions in it be simplified; that of the place is not asked.
-  builder.ranges().Set(name, 0, table->type.shape[0] - 1);
   builder.Remember(key, {name, Dtype::kI64});
-  return Expr::Symbol(name);
+  return SetVariable(builder.ranges(), name, 0, table->type.shape[0] - 1);
 }
 
 RegionLowering::Origin ElementLowering::OriginOf(const Scalar& data, int operand,
@@ -312,7 +309,7 @@ Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operan
   const std::string word = WordFor(values);
   // Look-ups of one id in tables of as many rows share its check.
   const std::string key = word + "|" + data.text() + "|" + extent.ToString();
-  if (const Scalar* checked = builder.Recall(key)) return Expr::Symbol(checked->text());
+  if (const Scalar* checked = builder.Recall(key)) return Variable(checked->text());
   const RegionLowering::Origin origin = OriginOf(data, operand, position);
   const ArrayRef<const Node*> alike = builder.NodesOfParts(node_);
   std::vector<IndexSite> sites;
@@ -329,7 +326,7 @@ Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operan
   const CExpr site = alike.empty() ? CExpr(builder.SiteName(number)) : builder.SiteOfPart(number);
   const SizeName size = ExtentOf(NameOf(builder, indexed), shape, static_cast<size_t>(axis));
   const bool is_list = builder.ValueOfPart(origin.tensor, 0) != origin.tensor;
-  const std::string label = FriendlyName(is_list ? origin.tensor->name : sites.front().tensor);
+  const std::string label = ModelName(is_list ? origin.tensor->name : sites.front().tensor);
   const CExpr limit = builder.Write(extent, Only(size));
   const CExpr place = builder.Write(origin.position, PlaceIn(label, origin.tensor->type.shape));
   const auto noted = values == IndexValues::kIndex
@@ -340,12 +337,11 @@ Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operan
             : Call("Checked" + PascalCase(word), {data.value, limit, "errors", site, place});
   const std::string name =
       builder.Let(builder.plan().index_type,
-                  FriendlyName(parent_.Outside(node_->operands[operand])->name) + "_" + word,
-                  checked, commented_ ? "" : OpComment(*node_));
+                  ModelName(parent_.Outside(node_->operands[operand])->name) + "_" + word, checked,
+                  commented_ ? "" : OpComment(*node_));
   commented_ = true;
-  builder.ranges().Set(name, 0, extent - 1);
   builder.Remember(key, {name, Dtype::kI64});
-  return Expr::Symbol(name);
+  return SetVariable(builder.ranges(), name, 0, extent - 1);
 }
 
 const Value* RegionLowering::Outside(const Value* value) const {
@@ -389,7 +385,7 @@ RegionLowering::ElementType RegionLowering::ElementType::InMemory(Dtype dtype) {
 Scalar RegionLowering::LoadElement(const Value* outside, ArrayRef<Expr> index) {
   const Dtype dtype = outside->type.dtype;
   const CExpr buffer = builder_.Buffer(outside);
-  const std::string label = FriendlyName(outside->name);
+  const std::string label = ModelName(outside->name);
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
   CExpr element =
       Load(buffer, ElementType::InMemory(dtype), outside->type.shape, position,
@@ -434,7 +430,7 @@ Scalar RegionLowering::Evaluate(const Value* value, ArrayRef<Expr> index) {
       slots != slots_.end() && !slot_.empty() && index == slot_index_) {
     const Dtype dtype = value->type.dtype;
     const Scalar scalar{
-        builder_.Let(CTypeName(dtype), ValueName(FriendlyName(value->name)), slots->second[slot_]),
+        builder_.Let(CTypeName(dtype), ValueName(ModelName(value->name)), slots->second[slot_]),
         dtype};
     builder_.Remember(key, scalar);
     return scalar;

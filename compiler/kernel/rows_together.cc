@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/kernel/idioms.h"
+#include "compiler/kernel/statements.h"
 
 namespace fusec {
 
@@ -21,28 +22,14 @@ constexpr int64_t kMostTogether = 12, kFewTogether = 7, kTogether = 8, kOfAnyLen
 using Names = std::set<std::string, std::less<>>;
 using Kind = Statement::Kind;
 
-// In a statement and what it contains.
-void CollectNames(const Statement& statement, Names& names) {
-  for (const CExpr& expr :
-       {statement.type, statement.place, statement.value, statement.condition, statement.step})
-    expr.ForEachName([&](std::string_view name) { names.emplace(name); });
-  for (const Statement& inner : statement.body) CollectNames(inner, names);
-  for (const Statement& inner : statement.otherwise) CollectNames(inner, names);
-}
-
-Names NamesIn(ArrayRef<Statement> statements) {
+Names NamesIn(const std::vector<Statement>& statements) {
   Names names;
-  for (const Statement& statement : statements) CollectNames(statement, names);
+  ForEachStatement(statements, [&](const Statement& statement) {
+    ForEachExpr(statement, [&](const CExpr& expr) {
+      expr.ForEachName([&](std::string_view name) { names.emplace(name); });
+    });
+  });
   return names;
-}
-
-template <class Rename>
-void RenameIn(Statement& statement, const Rename& rename) {
-  for (CExpr* expr :
-       {&statement.type, &statement.place, &statement.value, &statement.condition, &statement.step})
-    *expr = expr->Renamed(rename);
-  for (Statement& inner : statement.body) RenameIn(inner, rename);
-  for (Statement& inner : statement.otherwise) RenameIn(inner, rename);
 }
 
 // Where the statements that fold begin: a loop over lanes with its pragma, or a single one. None
@@ -72,10 +59,12 @@ int64_t RowsTogether(std::optional<int64_t> count) {
 }
 
 // The array of locals `name`: table_values_2 of table_value_2.
-std::string ArrayOf(std::string name) {
+std::string ArrayOf(const std::string& local) {
+  std::string name = WithoutMarks(local);
   size_t end = name.find_last_not_of("0123456789");
   if (end == std::string::npos || name[end] != '_' || end + 1 == name.size()) end = name.size();
-  return name.insert(end, "s");
+  name.insert(end, "s");
+  return IsOfModel(local) ? AsModelWord(name) : name;
 }
 
 class Writer {
@@ -135,8 +124,11 @@ class Writer {
       const auto found = elements.find(name);
       return found == elements.end() ? std::string(name) : found->second;
     };
-    for (Statement& statement : look_up) RenameIn(statement, rename);
-    for (Statement& statement : folds) RenameIn(statement, rename);
+    for (std::vector<Statement>* statements : {&look_up, &folds}) {
+      ForEachStatement(*statements, [&](Statement& statement) {
+        ForEachExpr(statement, [&](CExpr& expr) { expr = expr.Renamed(rename); });
+      });
+    }
     return declarations;
   }
 

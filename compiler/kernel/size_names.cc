@@ -21,7 +21,7 @@ int64_t NumberIn(const Expr& size) {
 std::string ForEach(const Expr& size) {
   std::string each;
   for (const AtomRef& atom : size.terms()[0].atoms)
-    each += (each.empty() ? ", for each " : " and ") + atom->name;
+    each += (each.empty() ? ", for each " : " and ") + WordOfSymbol(atom->name);
   return each;
 }
 
@@ -44,7 +44,7 @@ SizeName StrideOf(const std::string& name, ShapeRef shape, size_t axis) {
 }  // namespace
 
 std::string NameOf(const KernelBuilder& builder, const Value* value) {
-  return builder.ReservedName(value).value_or(FriendlyName(value->name));
+  return builder.ReservedName(value).value_or(ModelName(value->name));
 }
 
 SizeName ExtentOf(const std::string& name, ShapeRef shape, size_t axis) {
@@ -104,7 +104,7 @@ SizeNames PlaceIn(const std::string& name, ShapeRef shape) {
 SizeNames PlaceIn(const std::string& name, ShapeRef shape, ArrayRef<const Value*> views) {
   SizeNames names = PlaceIn(name, shape);
   for (const Value* view : views) {
-    for (SizeName& size : SizesOf(FriendlyName(view->name), view->type.shape)) {
+    for (SizeName& size : SizesOf(ModelName(view->name), view->type.shape)) {
       size.comment += ", as which " + Quoted(name) + " is read";
       names.sizes.push_back(std::move(size));
     }
@@ -114,7 +114,7 @@ SizeNames PlaceIn(const std::string& name, ShapeRef shape, ArrayRef<const Value*
 
 SizeNames WithPath(SizeNames names, ArrayRef<const Value*> path) {
   for (const Value* value : path) {
-    for (SizeName& size : SizesOf(FriendlyName(value->name), value->type.shape))
+    for (SizeName& size : SizesOf(ModelName(value->name), value->type.shape))
       names.divisors.push_back(std::move(size));
   }
   return names;
@@ -159,7 +159,7 @@ CExpr NameNumber(KernelBuilder& builder, const Value* constant, int64_t at, cons
   const double number = data.GetDouble(at);
   const bool is_small = std::abs(number) <= 3 && number == std::floor(number);
   if (is_small || !std::isfinite(number)) return literal;  // those are no constant expressions
-  std::string hint = FriendlyName(constant->name), comment = "\"" + constant->name + "\"";
+  std::string hint = ModelName(constant->name), comment = "\"" + constant->name + "\"";
   if (data.element_count() > 1) {
     hint += "_" + std::to_string(at);
     comment = "element " + std::to_string(at) + " of " + comment;

@@ -13,7 +13,7 @@ constexpr int64_t kVectorBytes = 16;  // that one instruction loads or stores
 bool RegionLowering::ReadsInPairs(const Expr& position) const {
   const KernelBuilder::Lanes* lanes = builder_.lanes();
   if (!lanes || !lanes->vectors || lanes->count % 2 != 0 || lanes->count < 4) return false;
-  const Expr lane = Expr::Symbol(lanes->variable);
+  const Expr lane = Variable(lanes->variable);
   return !builder_.DependsOnLane(position - FloorDiv(lane, 2, builder_.ranges()));
 }
 
@@ -22,7 +22,7 @@ std::optional<Expr> RegionLowering::PairBase(const Expr& position, ShapeRef shap
   if (builder_.InLaneBranch()) return std::nullopt;
   KernelBuilder::Lanes pairs = *builder_.lanes();
   pairs.count /= 2;
-  const Expr lane = Expr::Symbol(pairs.variable);
+  const Expr lane = Variable(pairs.variable);
   return VectorBegin(position - FloorDiv(lane, 2, builder_.ranges()) + lane, shape, pairs, aligned);
 }
 
@@ -52,10 +52,10 @@ CExpr RegionLowering::Load(const CExpr& buffer, const ElementType& type, ShapeRe
 
 std::optional<Expr> VectorBegin(const Expr& position, ShapeRef shape,
                                 const KernelBuilder::Lanes& lanes, int64_t aligned) {
-  const Expr base = position - Expr::Symbol(lanes.variable);
+  const Expr base = position - Variable(lanes.variable);
   std::vector<std::string> symbols;
   base.CollectSymbols(symbols);
-  if (std::find(symbols.begin(), symbols.end(), lanes.variable) != symbols.end())
+  if (std::find(symbols.begin(), symbols.end(), VariableSymbol(lanes.variable)) != symbols.end())
     return std::nullopt;
   const int64_t multiple = std::min(lanes.count, aligned);
   if (!IsMultiple(base, multiple) || !IsMultiple(Product(shape), multiple)) return std::nullopt;

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <set>
 
+#include "compiler/index/variables.h"
+
 namespace fusec {
 
 namespace {
@@ -130,7 +132,7 @@ std::optional<FittingDim> DividedEvenly(const Expr& a, const Expr& b) {
   CollectDivisions(a, divisions);
   CollectDivisions(b, divisions);
   Ranges ranges;
-  ranges.Set("quotient", 1, kLargestTried);
+  const Expr quotient = SetVariable(ranges, "quotient", 1, kLargestTried);
   for (const AtomRef& division : divisions) {
     std::vector<std::string> symbols;
     division->left.CollectSymbols(symbols);
@@ -138,8 +140,7 @@ std::optional<FittingDim> DividedEvenly(const Expr& a, const Expr& b) {
     if (symbols.size() != 1 || divisor < 2 || divisor > kMostTried) continue;
     for (int64_t rest = 0; rest < divisor; ++rest) {
       const auto replace = [&](const std::string& name) {
-        return name == symbols[0] ? std::optional(Expr::Symbol("quotient") * divisor + rest)
-                                  : std::nullopt;
+        return name == symbols[0] ? std::optional(quotient * divisor + rest) : std::nullopt;
       };
       if (a.Substitute(replace, ranges) != b.Substitute(replace, ranges)) continue;
       FittingDim multiple = MultipleOf(symbols[0], divisor);

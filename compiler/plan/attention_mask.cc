@@ -27,7 +27,7 @@ int64_t CountMasks(const AttentionParts& parts) {
 }
 
 std::optional<Expr> DiagonalOf(const Expr& position, const Expr& limit, const Expr& key) {
-  const Expr constant = position - limit - key + Expr::Symbol("query_row");
+  const Expr constant = position - limit - key + Variable("query_row");
   return constant.AsConstant() ? std::optional(constant) : std::nullopt;
 }
 
@@ -40,13 +40,13 @@ std::optional<Expr> FindDiagonal(const Node& region, const AttentionParts& parts
   trial.DefineVariable("key_row", 0, shape.back() - 1);
   trial.DefineVariable("head", 0, heads - 1);
   const Shape lead(shape.begin(), shape.end() - 2);
-  Exprs index = Delinearize(Expr::Symbol("head"), lead, trial.ranges());
-  index.push_back(Expr::Symbol("query_row"));
-  index.push_back(Expr::Symbol("key_row"));
+  Exprs index = Delinearize(Variable("head"), lead, trial.ranges());
+  index.push_back(Variable("query_row"));
+  index.push_back(Variable("key_row"));
   RegionLowering lowering(region, trial);
   Exprs diagonals;
   lowering.OnSelect([&](const Expr& position, const Expr& limit) -> std::optional<bool> {
-    const auto diagonal = DiagonalOf(position, limit, Expr::Symbol("key_row"));
+    const auto diagonal = DiagonalOf(position, limit, Variable("key_row"));
     if (diagonal) diagonals.push_back(*diagonal);
     return diagonal ? std::optional(true) : std::nullopt;
   });

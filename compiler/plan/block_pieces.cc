@@ -87,7 +87,7 @@ std::string BlockSchedule::Words(const BlockPiece& first) const {
     here += piece.phase == first.phase;
   }
   if (here < all) {
-    const std::string part = "its part " + FriendlyName(first.value->name);
+    const std::string part = "its part " + ModelName(first.value->name);
     return here == 1 ? part : part + " and " + std::to_string(here - 1) + " more";
   }
   std::string words;

@@ -85,7 +85,7 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const CExpr& 
                      const RegionLowering::KeptRows& kept, const CExpr& lanes_name) {
   builder.Use("async_copy.cuh");
   IndexWriter& names = builder.expressions();
-  const std::string name = FriendlyName(weights->name);
+  const std::string name = ModelName(weights->name);
   const SizeNames kept_sizes{name, "", true, KeptSizes(weights, kept), {}, {}};
   const int64_t lanes = KeptLanes(weights), vectors = ElementsPerRow(weights, {}) / lanes;
   const std::string each = lanes_name.ToString();
@@ -96,14 +96,14 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const CExpr& 
   if (once) builder.AppendLet("i", "threadIdx.x");
   builder.DefineVariable("i", 0, vectors - 1);
   names.NameFactor("i", lanes, lanes_name);
-  const Expr first = Expr::Symbol("i") * lanes;
+  const Expr first = Variable("i") * lanes;
   Expr place = first;
   if (kept.run > 0) {
     const int64_t of_line = kept.run / lanes;
     builder.AppendLet(
         "line", "i" / names.Constant(name + "_line_vectors", of_line, "from one gap to the next"));
     builder.DefineVariable("line", 0, vectors / of_line - 1);
-    place = place + Expr::Symbol("line") * kept.gap;
+    place = place + Variable("line") * kept.gap;
   }
   const CExpr bytes =
       names.Constant(name + "_vector_bytes", lanes * DtypeBytes(weights->type.dtype), "of " + each);
@@ -119,7 +119,7 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const CExpr& 
 
 void DeclareKeptRows(KernelBuilder& builder, const Value* value, const CExpr& rows_per_block,
                      std::optional<int64_t> place, RegionLowering::KeptRows& kept) {
-  const std::string name = FriendlyName(value->name);
+  const std::string name = ModelName(value->name);
   kept.array = builder.Unique(name + (kept.for_all_rows ? "_kept" : "_rows"));
   const std::string type =
       kept.for_all_rows ? MemoryTypeName(value->type.dtype) : CTypeName(value->type.dtype);
@@ -180,7 +180,7 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
   builder.Use("kept_product.cuh");
   IndexWriter& names = builder.expressions();
   const Value *a = product.operand(0), *b = product.operand(1), *d = product.result();
-  const std::string name = FriendlyName(d->name);
+  const std::string name = ModelName(d->name);
   const auto extent = [&](const Value* value, size_t axis) {
     return *value->type.shape[sums.row_rank + axis].AsConstant();
   };
@@ -195,7 +195,7 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
     const Expr pitch = kept.Places(matrix[1], builder.ranges());
     const Expr places =
         kept.for_all_rows ? Expr(0) : kept.Places(Product(matrix), builder.ranges());
-    const SizeNames sizes = CountOf(FriendlyName(value->name), "", KeptSizes(value, kept));
+    const SizeNames sizes = CountOf(ModelName(value->name), "", KeptSizes(value, kept));
     return List({kept.array, builder.Write(pitch, sizes), builder.Write(places, sizes)});
   };
   // Halves are numbers of TF32, too.

@@ -7,7 +7,7 @@ namespace fusec {
 std::string PartNames::NameOf(const Value* part) const {
   const auto& outputs = region_.body->outputs;
   const auto output = std::find(outputs.begin(), outputs.end(), part);
-  if (output == outputs.end()) return FriendlyName(part->name);
+  if (output == outputs.end()) return ModelName(part->name);
   return fusec::NameOf(builder_, region_.result(static_cast<int>(output - outputs.begin())));
 }
 

@@ -106,7 +106,7 @@ std::optional<Expr> Affine(ArrayRef<int64_t> values) {
   for (size_t i = 1; i < values.size(); ++i) {
     if (values[i] - values[i - 1] != step) return std::nullopt;
   }
-  return Expr(values[0]) + Expr::Symbol(kPartVariable) * Expr(step);
+  return Expr(values[0]) + Variable(kPartVariable) * Expr(step);
 }
 
 // The starts of one slice as functions of the part.
@@ -224,7 +224,7 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
                                          [&](int64_t r) { return r == list.rows[0]; });
       if (!same_rows) {
         list.rows_symbol = RowsSymbol(run.table_lists, list.rows);
-        type.shape[0] = Expr::Symbol(list.rows_symbol);
+        type.shape[0] = Variable(list.rows_symbol);
       }
       list.stand_in = std::make_unique<Value>();
       list.stand_in->name = StandInName(run.table_lists, list);
@@ -271,7 +271,7 @@ void PartTables::Declare(KernelBuilder& builder, const PartRun& run) {
   for (const auto& list : run.table_lists) {
     const bool are_tables = IsConstant(list.tables[0]);
     const std::string name =
-        builder.Tables(list.tables, are_tables ? "tables" : list.stand_in->name);
+        builder.Tables(list.tables, are_tables ? "tables" : ModelName(list.stand_in->name));
     builder.AliasOfParts(list.stand_in.get(), CExpr(name).Dot("first_row")[kPartVariable],
                          list.tables);
     if (!list.rows_symbol.empty() && declared.insert(list.rows_symbol).second) {

@@ -109,8 +109,7 @@ class AttentionPlanner {
   }
   Expr Let(const std::string& name, const CExpr& value, const Expr& extent) {
     builder_.AppendLet(name, value);
-    builder_.DefineVariable(name, 0, extent - 1);
-    return Expr::Symbol(name);
+    return builder_.DefineVariable(name, 0, extent - 1);
   }
   // The constant or local that holds how many tiles there are.
   CExpr TileCount(const std::string& name, const Expr& tiles, const Expr& extent,
@@ -151,7 +150,7 @@ class AttentionPlanner {
       Let("head", "blockIdx.x" / tile_count, Product(heads_));
       Let("first_query", "blockIdx.x" % tile_count * TileQueries(), queries_);
     }
-    head_ = Coordinates(builder_, Expr::Symbol("head"), heads_, "head");
+    head_ = Coordinates(builder_, Variable("head"), heads_, "head");
     if (InSteps(depth_) != depth_ || InSteps(columns_) != columns_) {
       builder_.Blank();
       builder_.Comment("What pads rows stays zero.");
@@ -169,8 +168,7 @@ class AttentionPlanner {
   Exprs At(const Value* value, const Expr& row, const Expr& column) {
     const Shape& shape = value->type.shape;
     const Shape lead(shape.begin(), shape.end() - 2);
-    Exprs index =
-        lead == heads_ ? head_ : Coordinates(builder_, Expr::Symbol("head"), lead, "head");
+    Exprs index = lead == heads_ ? head_ : Coordinates(builder_, Variable("head"), lead, "head");
     index.push_back(row);
     index.push_back(column);
     return index;
@@ -283,8 +281,8 @@ class AttentionPlanner {
       TakeTile(is_below);
       return builder_.Close();
     };
-    const CExpr first = builder_.Write(Expr::Symbol("first_key") + *diagonal_ + 1,
-                                       CountOf("diagonal", "of the mask"));
+    const CExpr first =
+        builder_.Write(Variable("first_key") + *diagonal_ + 1, CountOf("diagonal", "of the mask"));
     Statement below = Statement::If(first + TileKeys() - 1 <= "first_query", branch(true));
     Statement beyond = Statement::If(first > "first_query" + TileQueries() - 1, branch(false));
     beyond.otherwise = branch(std::nullopt);
@@ -368,9 +366,8 @@ class AttentionPlanner {
     builder_.DefineVariable("key_pair", 0, FloorDiv(keys_, kNeighbours, builder_.ranges()) - 1);
     builder_.expressions().NameFactor("key_pair", kNeighbours, neighbours);
     builder_.OpenLanes({"lane", kNeighbours, true, "#pragma unroll", neighbours});
-    FinishScore(query, Expr::Symbol("key_pair") * kNeighbours + Expr::Symbol("lane"),
-                first_place + "lane", "first_key" + CExpr("ColumnInTile(piece, lane)"), whole,
-                is_below);
+    FinishScore(query, Variable("key_pair") * kNeighbours + Variable("lane"), first_place + "lane",
+                "first_key" + CExpr("ColumnInTile(piece, lane)"), whole, is_below);
     builder_.CloseLanes();
     builder_.CloseFor(IntLoopHeader("piece", 0, "piece < Shape::kKeyPieces"), "#pragma unroll");
     builder_.CloseFor(IntLoopHeader("row", 0, "row < Shape::kRows"), "#pragma unroll");
@@ -443,11 +440,10 @@ class AttentionPlanner {
       return false;
     const Value* result = region_.result(0);
     Ranges ranges = builder_.ranges();
-    ranges.Set("lane", 0, Expr(lanes) - 1);
-    ranges.Set("vector", 0, Expr(columns_ / lanes) - 1);
-    ranges.Set("query_row", 0, queries_ - 1);
-    const Exprs index = At(parts_.values->result(), Expr::Symbol("query_row"),
-                           Expr::Symbol("vector") * lanes + Expr::Symbol("lane"));
+    const Expr lane = SetVariable(ranges, "lane", 0, Expr(lanes) - 1);
+    const Expr vector = SetVariable(ranges, "vector", 0, Expr(columns_ / lanes) - 1);
+    const Expr row = SetVariable(ranges, "query_row", 0, queries_ - 1);
+    const Exprs index = At(parts_.values->result(), row, vector * lanes + lane);
     const Expr position = Linearize(IndexBehind(views, index, ranges), result->type.shape, ranges);
     const auto begin = VectorBegin(position, result->type.shape, {"lane", lanes, true, ""});
     if (!begin) return false;

@@ -144,7 +144,7 @@ class BlockProgramPlanner {
     RegionLowering::KeptRows kept = PlaceKeptWeights(region_, weights);
     builder_.Blank();
     DeclareKeptRows(builder_, weights, /*rows_per_block=*/{}, memory_.PlaceOf(weights), kept);
-    builder_.Comment(FriendlyName(weights->name) + ", in the background");
+    builder_.Comment(ModelName(weights->name) + ", in the background");
     CopyKeptWeights(builder_, weights, buffer, kept, LanesName(KeptLanes(weights)));
     kept_[weights] = kept;
     weights_.push_back(weights);
@@ -157,9 +157,9 @@ class BlockProgramPlanner {
   // The place in a loop over vectors where the first is number `vector`.
   Expr OpenLanes(const Expr& vector, int64_t lanes) {
     if (const auto symbol = vector.AsSymbol())
-      builder_.expressions().NameFactor(*symbol, lanes, LanesName(lanes));
+      builder_.expressions().NameFactor(WordOfSymbol(*symbol), lanes, LanesName(lanes));
     builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", LanesName(lanes)});
-    return vector * lanes + Expr::Symbol("lane");
+    return vector * lanes + Variable("lane");
   }
   // `before` and `after`: loads up to the loop's beginning and end.
   void CloseLanes(const RegionLowering::Loads& before, const RegionLowering::Loads& after) {
@@ -208,7 +208,7 @@ class BlockProgramPlanner {
       builder_.AppendLet("row", BlockNumber(builder_));
       builder_.DefineVariable("row", 0, rows - 1);
       lowering_.SetRowInBlock(0);
-      row_index_ = Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
+      row_index_ = Coordinates(builder_, Variable("row"), rows_, "row");
       return;
     }
     builder_.AppendLet("first_row", BlockNumber(builder_) * RowsPerBlock());
@@ -223,8 +223,9 @@ class BlockProgramPlanner {
     const BlockStage& stage = *first.stage;
     builder_.Blank();
     DeclareKept(stage);
-    const std::string name = FriendlyName(stage.value->name), words = schedule_.Words(first);
-    builder_.Comment(words == name ? words : name + ": " + words);
+    const std::string& name = stage.value->name;
+    const std::string words = schedule_.Words(first);
+    builder_.Comment(words == FriendlyName(name) ? words : ModelName(name) + ": " + words);
   }
 
   void DeclareKept(const BlockStage& stage) {
@@ -263,8 +264,8 @@ class BlockProgramPlanner {
     const Shape& shape = piece.value->type.shape;
     Shape inner(shape.begin() + lead, shape.end());
     if (piece.run) inner.insert(inner.begin(), Expr(piece.run->count));
-    const std::string name = FriendlyName(stage.value->name);
-    const std::string part = FriendlyName(piece.value->name);
+    const std::string name = ModelName(stage.value->name);
+    const std::string part = ModelName(piece.value->name);
     const int64_t lanes = LanesOfLoop(PossibleLanes(piece, inner));
     if (lanes > 1) inner.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
     const int64_t elements = *Product(inner).AsConstant();  // or vectors
@@ -348,7 +349,7 @@ class BlockProgramPlanner {
   // The whole index of the element that `i` counts: its row of the block, its place in the row.
   Exprs ElementIndex(ShapeRef inner, int64_t elements, const std::string& name,
                      const SizeNames& names) {
-    Expr element = Expr::Symbol("i");
+    Expr element = Variable("i");
     if (rows_per_block_ > 1) {
       Expr row_in_block = element;
       if (elements > 1) {
@@ -359,13 +360,13 @@ class BlockProgramPlanner {
         element = 0;
       }
       lowering_.SetRowInBlock(row_in_block);
-      LocalVariable("row", Expr::Symbol("first_row") + row_in_block, Product(rows_), names);
+      LocalVariable("row", Variable("first_row") + row_in_block, Product(rows_), names);
       if (elements > 1) element = LocalVariable("element", element, elements, names);
     } else if (elements == 1) {
       element = 0;
     }
-    Exprs index = rows_per_block_ == 1 ? row_index_
-                                       : Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
+    Exprs index =
+        rows_per_block_ == 1 ? row_index_ : Coordinates(builder_, Variable("row"), rows_, "row");
     for (const Expr& coordinate : Coordinates(builder_, element, inner, name, names))
       index.push_back(coordinate);
     return index;
@@ -375,8 +376,7 @@ class BlockProgramPlanner {
   Expr LocalVariable(const std::string& name, const Expr& value, const Expr& extent,
                      const SizeNames& names) {
     builder_.AppendLet(name, builder_.Write(value, names));
-    builder_.DefineVariable(name, 0, extent - 1);
-    return Expr::Symbol(name);
+    return builder_.DefineVariable(name, 0, extent - 1);
   }
 
   // How many terms of a sum over `dims` a thread may take at once.
@@ -392,7 +392,7 @@ class BlockProgramPlanner {
     const Dtype dtype = FoldDtype(reducer);
     const Fold fold = FoldOf(reducer.kind, dtype);
     const bool is_mean = reducer.kind == OpKind::kReduceMean;
-    const std::string total = builder_.Unique(FriendlyName(result->name) + (is_mean ? "_sum" : ""));
+    const std::string total = builder_.Unique(ModelName(result->name) + (is_mean ? "_sum" : ""));
     builder_.Declare(CTypeName(dtype), total, fold.start);
     const bool is_matmul = reducer.kind == OpKind::kMatMul;
     const Shape dims = is_matmul ? Shape{MatMulDepth(reducer)} : ReducedDims(reducer);
@@ -408,8 +408,8 @@ class BlockProgramPlanner {
     builder_.Open();
     builder_.DefineVariable("k", 0, steps - 1);
     const RegionLowering::Loads before = lowering_.loads();
-    const Exprs k = lanes > 1 ? Exprs{OpenLanes(Expr::Symbol("k"), lanes)}
-                              : Coordinates(builder_, Expr::Symbol("k"), dims, "k");
+    const Exprs k = lanes > 1 ? Exprs{OpenLanes(Variable("k"), lanes)}
+                              : Coordinates(builder_, Variable("k"), dims, "k");
     CExpr term;
     if (is_matmul) {
       const auto factor = [&](int side) {

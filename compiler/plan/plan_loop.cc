@@ -107,7 +107,7 @@ class LoopPlanner {
     if (group.run) return StorePart(group, index);
     for (const Segment& segment : group.segments) {
       const auto place = PlaceOfPart(builder_, region_.result(segment.output), segment.offset,
-                                     FriendlyName(segment.value->name));
+                                     ModelName(segment.value->name));
       lowering_.Store(segment.output, Shifted(index, segment.offset),
                       lowering_.Evaluate(segment.value, index), place);
     }
@@ -127,7 +127,7 @@ class LoopPlanner {
     const auto first = PlaceOfPart(builder_, result, segment.offset, "parts");
     Exprs place = Shifted(index, segment.offset);
     Expr& along = place[place.size() - index.size() + group.run_axis];
-    along = along + Expr::Symbol(kPartVariable) * segment.shape()[group.run_axis];
+    along = along + Variable(kPartVariable) * segment.shape()[group.run_axis];
     lowering_.Store(segment.output, place, lowering.Evaluate(group.run->output, index), first);
   }
 
@@ -153,7 +153,7 @@ class LoopPlanner {
     return !Try([&](LoopPlanner& planner) {
               KernelBuilder& trial = planner.builder_;
               trial.DefineVariable("i", 0, Product(shape) - 1);
-              planner.StoreGroup(groups_[0], Delinearize(Expr::Symbol("i"), shape, trial.ranges()));
+              planner.StoreGroup(groups_[0], Delinearize(Variable("i"), shape, trial.ranges()));
             }).divides;
   }
 
@@ -164,7 +164,7 @@ class LoopPlanner {
     if (const int64_t lanes = is_gpu ? FlatLanes(total) : 1; lanes > 1)
       return PlanFlatVectors(lanes);
     builder_.DefineVariable("i", 0, total - 1);
-    const auto index = Delinearize(Expr::Symbol("i"), shape, builder_.ranges());
+    const auto index = Delinearize(Variable("i"), shape, builder_.ranges());
     if (is_gpu) {
       OneThreadPerElement(total, Elements());
       StoreGroup(groups_[0], index);
@@ -192,7 +192,7 @@ class LoopPlanner {
     const Shape& shape = groups_[0].shape();
     OneThreadPerVector(Product(shape), lanes, {});
     builder_.expressions().NameFactor("i", lanes, LanesName(lanes));
-    const Expr position = Expr::Symbol("i") * lanes + OpenVector(lanes);
+    const Expr position = Variable("i") * lanes + OpenVector(lanes);
     StoreGroup(groups_[0], Delinearize(position, shape, builder_.ranges()));
     builder_.CloseLanes();
   }
@@ -274,7 +274,7 @@ class LoopPlanner {
     builder_.plan().launch_in_words = "blocks of " + std::to_string(chunk) + " rows";
     builder_.Open();
     builder_.DefineVariable("row", 0, rows - 1);
-    const auto lead = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
+    const auto lead = Coordinates(builder_, Variable("row"), Lead(), "row");
     for (const Group& group : groups_) {
       const Shape inner = Inner(group.shape());
       Exprs index = lead;
@@ -295,7 +295,7 @@ class LoopPlanner {
             i + 1 == inner.size() ? "column" : "inner_" + std::to_string(i);
         const Value* value = group.segments[0].value;
         const CExpr extent = builder_.Write(inner[i], Only(part_names_.Extent(value, lead_ + i)));
-        index.push_back(Expr::Symbol(variable));
+        index.push_back(Variable(variable));
         const int64_t count = inner[i].AsConstant().value_or(kMostLanes + 1);
         if (i + 1 == inner.size() && count > 0 && count <= kMostLanes) {
           builder_.OpenLanes({variable, count, false, "", extent});
@@ -348,7 +348,7 @@ class LoopPlanner {
   // The lane, in a loop over the elements of a vector.
   Expr OpenVector(int64_t lanes) {
     builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", LanesName(lanes)});
-    return Expr::Symbol("lane");
+    return Variable("lane");
   }
 
   CExpr LanesName(int64_t lanes) {
@@ -432,7 +432,7 @@ class LoopPlanner {
   // Element `i` of a group, or vector of `lanes`, of the rows that `names` name.
   void StoreElementOfRow(const Group& group, int64_t lanes, const SizeNames& names) {
     const Shape inner = Inner(group.shape());
-    const Expr i = Expr::Symbol("i");
+    const Expr i = Variable("i");
     const Expr per_row = FloorDiv(Product(inner), lanes, builder_.ranges());
     Exprs index = RowOfThread(per_row, names);
     if (lanes > 1) {
@@ -441,7 +441,7 @@ class LoopPlanner {
       index.resize(index.size() + inner.size(), 0);
     } else {
       LocalCoordinate("column", Mod(i, per_row, builder_.ranges()), per_row, names);
-      for (const Expr& e : Coordinates(builder_, Expr::Symbol("column"), inner, "column", names))
+      for (const Expr& e : Coordinates(builder_, Variable("column"), inner, "column", names))
         index.push_back(e);
     }
     StoreGroup(group, index);
@@ -452,8 +452,8 @@ class LoopPlanner {
   Exprs RowOfThread(const Expr& per_row, const SizeNames& names) {
     const Expr rows = Product(Lead());
     if (rows.IsConstant(1)) return Exprs(lead_, 0);
-    LocalCoordinate("row", FloorDiv(Expr::Symbol("i"), per_row, builder_.ranges()), rows, names);
-    return Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
+    LocalCoordinate("row", FloorDiv(Variable("i"), per_row, builder_.ranges()), rows, names);
+    return Coordinates(builder_, Variable("row"), Lead(), "row");
   }
 
   // The coordinates in `inner`, in a loop over the lanes of the vector of thread or step `i`.
@@ -465,12 +465,12 @@ class LoopPlanner {
     Expr vector = 0;
     if (!count.IsConstant(1)) {
       LocalCoordinate("vector", Mod(i, count, builder_.ranges()), count, names);
-      vector = Expr::Symbol("vector");
+      vector = Variable("vector");
     }
     for (const Expr& e : Coordinates(builder_, vector, vectors, "vector", names))
       index.push_back(e);
     if (const auto last = index.back().AsSymbol())
-      builder_.expressions().NameFactor(*last, lanes, LanesName(lanes));
+      builder_.expressions().NameFactor(WordOfSymbol(*last), lanes, LanesName(lanes));
     index.back() = index.back() * lanes + OpenVector(lanes);
   }
 

@@ -168,7 +168,7 @@ class RowReductionPlanner {
   // then the outputs.
   void PlanRow(Team team) {
     walk_.emplace(builder_, reduced_, team, WidestBytes());
-    row_index_ = Coordinates(builder_, Expr::Symbol("row"), kept_, "row");
+    row_index_ = Coordinates(builder_, Variable("row"), kept_, "row");
     NodeSet done;
     while (done.size() < reducers_.size()) {
       std::vector<const Node*> ready;
@@ -269,7 +269,7 @@ class RowReductionPlanner {
     const int64_t registers = walk_->slots() * (dtype == Dtype::kF64 ? 2 : 1);
     if (kept_registers_ + registers > kKeptRegisters) return false;
     kept_registers_ += registers;
-    const std::string array = builder_.Unique(FriendlyName(value->name) + "_kept");
+    const std::string array = builder_.Unique(ModelName(value->name) + "_kept");
     builder_.DeclareAtTop(CTypeName(dtype), CExpr(array)[walk_->SlotsName()]);
     builder_.Assign(CExpr(array)[walk_->Slot()], known->value);
     arrays_[known->text()] = array;
@@ -302,7 +302,7 @@ class RowReductionPlanner {
     for (const Node* reducer : reducers) {
       const Dtype dtype = FoldDtype(*reducer);
       Running running{reducer, FoldOf(reducer->kind, dtype), "", ""};
-      const std::string name = FriendlyName(reducer->result()->name);
+      const std::string name = ModelName(reducer->result()->name);
       builder_.Comment(std::string(GetOpDef(reducer->kind).text) + " over the row");
       if (IsArg(*reducer)) {
         running.total = builder_.Unique(name + "_best");

@@ -59,7 +59,7 @@ class SequentialPlanner {
     builder_.AppendLet(variable, cpu ? block : block * BlockSizeName(builder_) + "threadIdx.x");
     builder_.AppendIf(variable >= builder_.Write(count, CountOf(line + "s", where)), "return");
     builder_.DefineVariable(variable, 0, count - 1);
-    return Coordinates(builder_, Expr::Symbol(variable), lines, variable);
+    return Coordinates(builder_, Variable(variable), lines, variable);
   }
 
   static Shape Without(ShapeRef shape, int64_t axis) {
@@ -100,7 +100,7 @@ class SequentialPlanner {
       builder_.Assign(total, is_sum ? total + element : total * element);
     };
     OpenLoop("k", length);
-    const Expr k = Expr::Symbol("k");
+    const Expr k = Variable("k");
     const auto index = Insert(line, axis, node_.Int("reverse") ? length - 1 - k : k);
     const Scalar element = lowering_.Evaluate(x, index);
     if (node_.Int("exclusive")) {
@@ -139,7 +139,7 @@ class SequentialPlanner {
     builder_.Declare(type, best, Literal(0, dtype));
     builder_.Declare(type_, best_at, -1);
     OpenLoop("column", length);
-    const Scalar element = lowering_.Evaluate(x, Insert(line, axis, Expr::Symbol("column")));
+    const Scalar element = lowering_.Evaluate(x, Insert(line, axis, Variable("column")));
     const CExpr& e = element.value;
     const CExpr column = "column", none = 0;
     const CExpr is_left = builder_.Let("bool", "is_left",
@@ -151,7 +151,7 @@ class SequentialPlanner {
     CloseLoop("column", length, Extent(x, axis));
     builder_.Assign(taken, best);
     builder_.Assign(taken_at, best_at);
-    const auto place = Insert(line, axis, Expr::Symbol("k"));
+    const auto place = Insert(line, axis, Variable("k"));
     const Scalar results[] = {{best, dtype}, {best_at, Dtype::kI64}};
     const auto& outputs = region_.body->outputs;  // values, places or both: what is read
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -203,7 +203,7 @@ class SequentialPlanner {
     const auto line = OpenLines(Without(x->type.shape, axis));
     builder_.Comment("scatter_elements: copy the line, then write the updates in their order");
     OpenLoop("column", length);
-    const auto place = Insert(line, axis, Expr::Symbol("column"));
+    const auto place = Insert(line, axis, Variable("column"));
     lowering_.Store(0, place, lowering_.Evaluate(x, place));
     CloseLoop("column", length, Extent(x, axis));
 
@@ -219,15 +219,15 @@ class SequentialPlanner {
     builder_.Open(/*is_branch=*/true);
     const Expr count = indices->type.shape[axis];
     OpenLoop("k", count);
-    const auto source = Insert(line, axis, Expr::Symbol("k"));
+    const auto source = Insert(line, axis, Variable("k"));
     const Scalar data = lowering_.Evaluate(indices, source);
     const std::string at =
         builder_.Let(type_, "target",
                      CheckedIndex(data, axis, indices,
                                   Linearize(source, indices->type.shape, builder_.ranges())));
-    builder_.ranges().Set(at, 0, length - 1);
+    const Expr target = SetVariable(builder_.ranges(), at, 0, length - 1);
     const Scalar update = lowering_.Evaluate(updates, source);
-    Update(ResultAt(Insert(line, axis, Expr::Symbol(at))), update.value, x->type.dtype);
+    Update(ResultAt(Insert(line, axis, target)), update.value, x->type.dtype);
     CloseLoop("k", count, Extent(indices, axis));
     if (!inside.empty()) return builder_.CloseIf(inside);
     for (Statement& statement : builder_.Close()) builder_.Append(std::move(statement));
@@ -252,14 +252,14 @@ class SequentialPlanner {
     builder_.Comment("scatter_nd: copy this column, then write the updates in their order");
     const Expr slices = Product(outer);
     OpenLoop("row", slices);
-    const auto place = full(Delinearize(Expr::Symbol("row"), outer, builder_.ranges()));
+    const auto place = full(Delinearize(Variable("row"), outer, builder_.ranges()));
     lowering_.Store(0, place, lowering_.Evaluate(x, place));
     CloseLoop("row", slices, depth == 1 ? Extent(x, 0) : Only({0, "slices", "of the result"}));
 
     const Shape tuples(index_shape.begin(), index_shape.end() - 1);
     const Expr count = Product(tuples);
     OpenLoop("k", count);
-    auto tuple = Delinearize(Expr::Symbol("k"), tuples, builder_.ranges());
+    auto tuple = Delinearize(Variable("k"), tuples, builder_.ranges());
     Exprs target;
     for (int64_t d = 0; d < depth; ++d) {
       auto source = tuple;
@@ -268,8 +268,7 @@ class SequentialPlanner {
       const std::string at = builder_.Let(
           type_, "target",
           CheckedIndex(data, d, indices, Linearize(source, index_shape, builder_.ranges())));
-      builder_.ranges().Set(at, 0, outer[d] - 1);
-      target.push_back(Expr::Symbol(at));
+      target.push_back(SetVariable(builder_.ranges(), at, 0, outer[d] - 1));
     }
     const Scalar update = lowering_.Evaluate(updates, full(tuple));
     Update(ResultAt(full(target)), update.value, x->type.dtype);

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/statements.h"
 #include "compiler/plan/plan_region.h"
 
 namespace fusec {
 
 namespace {
 
-bool Mentions(ArrayRef<Statement> statements, const std::string& name) {
-  return std::any_of(statements.begin(), statements.end(), [&](const Statement& s) {
-    return s.place.Mentions(name) || s.value.Mentions(name) || s.condition.Mentions(name) ||
-           Mentions(s.body, name) || Mentions(s.otherwise, name);
+bool Mentions(const std::vector<Statement>& statements, const std::string& name) {
+  bool mentions = false;
+  ForEachStatement(statements, [&](const Statement& statement) {
+    ForEachExpr(statement, [&](const CExpr& expr) { mentions |= expr.Mentions(name); });
   });
+  return mentions;
 }
 
 }  // namespace
@@ -54,7 +56,7 @@ CExpr RowWalk::VectorLength() const {
 CExpr RowWalk::Slot() const {
   if (vector_length_ == 1) return "step";
   builder_.expressions().NameFactor("step", vector_length_, VectorLength());
-  return builder_.Write(Expr::Symbol("step") * vector_length_ + Expr::Symbol("element"), {});
+  return builder_.Write(Variable("step") * vector_length_ + Variable("element"), {});
 }
 
 SizeNames RowWalk::Length() { return Only({0, "row_length", "elements that are reduced"}); }
@@ -76,8 +78,7 @@ Exprs RowWalk::OpenNest() {
     const std::string variable = i + 1 == reduced_.size() ? "k" : "k_" + std::to_string(i);
     headers_.push_back(LoopHeader(builder_, variable, 0, builder_.Write(reduced_[i], counts)));
     builder_.Open();
-    builder_.DefineVariable(variable, 0, reduced_[i] - 1);
-    k.push_back(Expr::Symbol(variable));
+    k.push_back(builder_.DefineVariable(variable, 0, reduced_[i] - 1));
   }
   return k;
 }
@@ -88,7 +89,7 @@ Exprs RowWalk::OpenStride() {
       LoopHeader(builder_, "k", Member(), builder_.Write(length, Length()), TeamSize()));
   builder_.Open();
   builder_.DefineVariable("k", 0, length - 1);
-  return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
+  return Coordinates(builder_, Variable("k"), reduced_, "k");
 }
 
 Exprs RowWalk::OpenSteps() {
@@ -111,10 +112,10 @@ Exprs RowWalk::OpenSteps() {
                    : Length();
     builder_.AppendIf(variable >= builder_.Write(count, names), "break");
   }
-  if (!by_vectors) return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
+  if (!by_vectors) return Coordinates(builder_, Variable("k"), reduced_, "k");
   builder_.OpenLanes({"element", vector_length_, true, "#pragma unroll", VectorLength()});
   Exprs k(reduced_.size(), 0);  // vectors lie along the last axis, others have size 1
-  k.back() = Expr::Symbol("vector") * vector_length_ + Expr::Symbol("element");
+  k.back() = Variable("vector") * vector_length_ + Variable("element");
   return k;
 }
 

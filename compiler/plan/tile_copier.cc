@@ -83,27 +83,28 @@ bool TileCopier::Stage(const TileRows& rows) {
 std::optional<TileCopier::TileInMemory> TileCopier::Find(const TileRows& rows) const {
   const int64_t lanes = Lanes(rows);
   const KernelBuilder::Lanes lane{"lane", lanes, true, ""};
-  const std::string row = rows.name + "_row", row_in_tile = RowInTile(rows);
+  const std::string row = VariableSymbol(rows.name + "_row"),
+                    row_in_tile = VariableSymbol(RowInTile(rows)),
+                    vector = VariableSymbol("vector");
   Ranges ranges = builder_.ranges();
-  ranges.Set(lane.variable, 0, Expr(lanes) - 1);
-  ranges.Set("vector", 0, Expr(rows.elements / lanes) - 1);
+  const Expr at_lane = SetVariable(ranges, lane.variable, 0, Expr(lanes) - 1);
+  ranges.Set(vector, 0, Expr(rows.elements / lanes) - 1);
   ranges.Set(row, 0, rows.count - 1);
   ranges.Set(row_in_tile, 0, Expr(rows.tile_rows) - 1);
-  const Exprs index =
-      rows.at(Expr::Symbol(row), Expr::Symbol("vector") * lanes + Expr::Symbol(lane.variable));
+  const Exprs index = rows.at(Expr::Symbol(row), Expr::Symbol(vector) * lanes + at_lane);
   const auto found = FindInMemory(region_, rows.operand, index, ranges);
   if (!found || found->tensor->type.dtype != DtypeOf(rows)) return std::nullopt;
   const auto base = VectorBegin(found->position, found->tensor->type.shape, lane);
   if (!base) return std::nullopt;
   const Expr position = base->Substitute(
       [&](const std::string& name) {
-        return name == row ? std::optional(Expr::Symbol(rows.first) + Expr::Symbol(row_in_tile))
+        return name == row ? std::optional(Variable(rows.first) + Expr::Symbol(row_in_tile))
                            : std::nullopt;
       },
       ranges);
   TileInMemory tile{found->tensor, 0, 0};
   const auto is_inside = [&](const std::string& name) {
-    return name == row_in_tile || name == "vector";
+    return name == row_in_tile || name == vector;
   };
   for (const Expr::Term& term : position.terms()) {
     const Expr part = Expr::FromTerms({term});
@@ -152,7 +153,7 @@ void TileCopier::Compute(const TileRows& rows, const CExpr& place, const CExpr& 
   const CExpr name = LanesName(rows);
   builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", name});
   builder_.BeforeLanes(Statement::Declare(VectorType(MemoryTypeName(DtypeOf(rows)), name), "copy"));
-  const Expr element = Expr::Symbol("vector") * lanes + Expr::Symbol("lane");
+  const Expr element = Variable("vector") * lanes + Variable("lane");
   CExpr value = lowering_.Evaluate(rows.operand, rows.at(row, element)).value;
   if (!inside.empty()) value = Conditional(inside, value, "0.0f");
   builder_.Assign("copy.at[lane]", ToMemory(value, DtypeOf(rows)));
@@ -168,8 +169,7 @@ Expr LetWithin(KernelBuilder& builder, const std::string& name, const CExpr& val
     within = Min(WriteSize(builder, value), WriteSize(builder, last));
   }
   builder.AppendLet(name, within);
-  builder.DefineVariable(name, 0, extent - 1);
-  return Expr::Symbol(name);
+  return builder.DefineVariable(name, 0, extent - 1);
 }
 
 }  // namespace fusec

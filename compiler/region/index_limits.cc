@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "compiler/index/variables.h"
 #include "compiler/ir/element_sources.h"
 #include "compiler/ir/integer_facts.h"
 #include "compiler/ir/op_def.h"
@@ -214,7 +215,7 @@ class LimitFinder {
     const auto index_at = [&](int operand, ArrayRef<Expr> position,
                               const Expr& extent) -> std::optional<Expr> {
       const std::optional<int64_t> place = KnownElement(node.operand(operand), position);
-      if (!place) return Expr::Symbol("data");  // somewhere
+      if (!place) return Variable("data");  // somewhere
       return *place < 0 ? extent + *place : Expr(*place);
     };
     std::vector<Read> reads;

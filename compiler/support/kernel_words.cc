@@ -63,110 +63,9 @@ constexpr std::string_view kMath[] = {
     "log1p", "trunc", "copysign", "rsqrt", "fmin",  "fmax",  "fma",
 };
 
-// Locals of planners; tests/codegen/kernel_names_test.cc finds one that is missing.
-constexpr std::string_view kVariables[] = {
-    "i",
-    "k",
-    "row",
-    "first",
-    "last",
-    "first_row",
-    "last_row",
-    "block",
-    "part",
-    "tables",
-    "rows",
-    "scratch",
-    "errors",
-    "rows_here",
-    "row_in_block",
-    "element",
-    "column",
-    "first_column",
-    "tile_row",
-    "tile_column",
-    "tile_vector",
-    "sums",
-    "tile_rows_here",
-    "matrix",
-    "product",
-    "memory",
-    "shared_memory",
-    "lane",
-    "vector",
-    "step",
-    "head",
-    "queries",
-    "results",
-    "query_row",
-    "first_query",
-    "query_in_tile",
-    "key_row",
-    "key_pair",
-    "first_key",
-    "key_in_tile",
-    "value_row",
-    "value_in_tile",
-    "tile_scores",
-    "attention",
-    "place",
-    "piece",
-    "copy",
-    "attended",
-    "tile",
-    "query_tiles",
-    "key_tiles",
-    "here",
-    "next",
-    "base_pack",
-    "pack",
-    "key_tile",
-    "query_tile",
-    "value_tile",
-    "base_row",
-    "first_tile_row",
-    "last_tile_row",
-    "left_row",
-    "made_row",
-    "made",
-    "line",
-    "row_groups",
-    "round",
-    "unit",
-    "first_unit",
-    "gate_number",
-    "direction",
-    "sequence_step",
-    "is_running",
-    "kept_states",
-    "old_states",
-    "new_states",
-    "kept_cells",
-    "kept_resets",
-    "kept_updates",
-    "lengths_here",
-    "longest",
-    "products",
-    "register_weights",
-    "warp_column",
-    "candidate_inputs",
-    "candidate_sums",
-    "Shape",
-};
-
-// One per axis, place or step of a sum: k_0, inner_1.
-constexpr std::string_view kNumberedVariables[] = {"k_",          "inner_", "axis_",
-                                                   "data_index_", "step_",  "rows_"};
-
 template <class List>
 bool Contains(const List& list, std::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
-}
-
-bool IsNumbered(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix) || name.size() == prefix.size()) return false;
-  name.remove_prefix(prefix.size());
-  return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
 // The code in `text`: without comments and what strings hold.
@@ -238,31 +137,28 @@ void AddNames(std::string_view text, std::set<std::string, std::less<>>& names) 
   }
 }
 
-const std::set<std::string, std::less<>>& NamesOfTemplates() {
-  static const auto* const kNames = [] {
-    auto* names = new std::set<std::string, std::less<>>;
+}  // namespace
+
+const std::set<std::string, std::less<>>& KernelWords() {
+  static const auto* const kWords = [] {
+    auto* words = new std::set<std::string, std::less<>>;
+    words->insert(std::begin(kKeywords), std::end(kKeywords));
+    words->insert(std::begin(kBuiltIns), std::end(kBuiltIns));
+    for (const std::string_view function : kMath) {
+      words->emplace(function);
+      words->insert(std::string(function) + "f");
+    }
     for (const std::string_view path : TemplatePaths()) {
       if (path.starts_with("device/") || path.starts_with("host/"))
-        AddNames(*TemplateText(path), *names);
+        AddNames(*TemplateText(path), *words);
     }
-    return names;
+    return words;
   }();
-  return *kNames;
+  return *kWords;
 }
-
-}  // namespace
 
 bool IsKernelConstant(std::string_view name) {
   return name.size() > 1 && name[0] == 'k' && std::isupper(static_cast<unsigned char>(name[1]));
-}
-
-bool IsKernelWord(std::string_view name) {
-  if (Contains(kKeywords, name) || Contains(kBuiltIns, name) || NamesOfTemplates().count(name))
-    return true;
-  if (Contains(kVariables, name) || Contains(kMath, name)) return true;
-  if (name.ends_with('f') && Contains(kMath, name.substr(0, name.size() - 1))) return true;
-  return std::any_of(std::begin(kNumberedVariables), std::end(kNumberedVariables),
-                     [&](std::string_view prefix) { return IsNumbered(name, prefix); });
 }
 
 }  // namespace fusec

@@ -1,15 +1,16 @@
 #pragma once
 
+#include <functional>
+#include <set>
+#include <string>
 #include <string_view>
 
 namespace fusec {
 
-// Whether generated kernels give `name` a meaning of their own: C++'s and CUDA's words, what
-// codegen_templates define, loop variables. Neither a tensor nor a dim may be called so in a
-// kernel.
-bool IsKernelWord(std::string_view name);
+// The words of C++ and CUDA, and what codegen_templates define.
+const std::set<std::string, std::less<>>& KernelWords();
 
-// Whether it looks like a constant of a kernel ("kRowLength"), which dims could be called, too.
+// Whether it looks like a constant of a kernel ("kRowLength").
 bool IsKernelConstant(std::string_view name);
 
 }  // namespace fusec

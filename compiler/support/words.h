@@ -7,8 +7,13 @@
 
 namespace fusec {
 
+// In a word of a kernel that is being planned, says that the word comes from the model: it is named
+// when the kernel is whole (kernel/model_names.h). No text of a user's has this character, and it
+// sorts in front of all others of words.
+inline constexpr char kModelMark = '\x1f';
+
 inline bool IsWordCharacter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == kModelMark;
 }
 
 // Calls visit(word, place) for every word of `text`: letters, digits and underscores together.

@@ -10,8 +10,7 @@
 
 // kernel  : k00_attention   class: attention
 // source  : matmul, add, reduce_max, sub, exp, reduce_sum, div
-// inputs  : q f32[batch, 20, 16], k_tensor f32[batch, 40, 16], v f32[batch, 40, 8],
-//           bias f32[20, 40]
+// inputs  : q f32[batch, 20, 16], k f32[batch, 40, 16], v f32[batch, 40, 8], bias f32[20, 40]
 // outputs : y f32[batch, 20, 8]
 // launch  : a block owns 32 queries of a head; batch blocks of 64 threads
 // traffic : reads batch * 5120 + 3200 bytes, writes batch * 640 bytes,
@@ -28,9 +27,8 @@
 //           fetched    | 0 | 1 |   |
 //           used       |   | 0 | 1 |  softmax so far and values' sums in registers
 extern "C" __global__ void __launch_bounds__(64)
-k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
-              const float* __restrict__ v, const float* __restrict__ bias, float* __restrict__ y,
-              int batch) {
+k00_attention(const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
+              const float* __restrict__ bias, float* __restrict__ y, int batch) {
   constexpr int kDepth = 16;             // elements of a query and a key, in shared memory
   constexpr int kColumns = 16;           // elements of a value there
   constexpr int kTileQueries = 32;       // of a block
@@ -50,8 +48,8 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   constexpr int kKeyTiles = 2;           // of keys and values
   constexpr int kKeyVectors = 4;         // of a key
   constexpr int kKeys = 40;              // of a head, and as many values
-  constexpr int kKTensorStride0 = 640;   // elements per step of axis 0 of "k_tensor"
-  constexpr int kKTensorColumns = 16;    // last axis of "k_tensor"
+  constexpr int kKStride0 = 640;         // elements per step of axis 0 of "k"
+  constexpr int kKColumns = 16;          // last axis of "k"
   constexpr int kValueVectors = 2;       // of a value
   constexpr int kVStride0 = 320;         // elements per step of axis 0 of "v"
   constexpr int kVColumns = 8;           // last axis of "v"
@@ -100,14 +98,14 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     if (tile < kKeyTiles) {
       const int first_key = tile * kTileKeys;
       Shape::Tile& next = memory.tiles[tile % kTiles];
-      const float* key_tile = k_tensor + head * kKTensorStride0 + first_key * kKTensorColumns;
+      const float* key_tile = k + head * kKStride0 + first_key * kKColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
         const int key_in_tile = round * (kBlockSize / kKeyVectors) + threadIdx.x / kKeyVectors;
         const int vector = threadIdx.x % kKeyVectors;
         CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
                                 first_key + key_in_tile < kKeys
-                                    ? key_tile + key_in_tile * kKTensorColumns + vector * kLanes
+                                    ? key_tile + key_in_tile * kKColumns + vector * kLanes
                                     : key_tile,
                                 first_key + key_in_tile < kKeys);
       }

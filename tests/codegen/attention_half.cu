@@ -10,7 +10,7 @@
 
 // kernel  : k00_attention   class: attention
 // source  : mul, matmul, cast, where, reduce_max, sub, exp, reduce_sum, div
-// inputs  : q f16[batch, 2, 48, 32], k_tensor f16[batch, 2, 48, 32], v f16[batch, 2, 48, 32]
+// inputs  : q f16[batch, 2, 48, 32], k f16[batch, 2, 48, 32], v f16[batch, 2, 48, 32]
 // outputs : y f16[batch, 2, 48, 32]
 // launch  : a block owns 64 queries of a head; batch * 2 blocks of 128 threads
 // traffic : reads batch * 18432 + 6 bytes, writes batch * 6144 bytes,
@@ -29,8 +29,8 @@
 //           fetched    | 0 |   |
 //           used       |   | 0 |  softmax so far and values' sums in registers
 extern "C" __global__ void __launch_bounds__(128, 4)
-k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
-              const Half* __restrict__ v, Half* __restrict__ y, int batch) {
+k00_attention(const Half* __restrict__ q, const Half* __restrict__ k, const Half* __restrict__ v,
+              Half* __restrict__ y, int batch) {
   constexpr int kDepth = 32;             // elements of a query and a key, in shared memory
   constexpr int kColumns = 32;           // elements of a value there
   constexpr int kTileQueries = 64;       // of a block
@@ -50,9 +50,9 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   constexpr int kQColumns = 32;          // last axis of "q"
   constexpr float kScale = 0.17675781f;  // "scale"
   constexpr int kKeyVectors = 4;         // of a key
-  constexpr int kKTensorStride0 = 3072;  // elements per step of axis 0 of "k_tensor"
-  constexpr int kKTensorStride1 = 1536;  // elements per step of axis 1 of "k_tensor"
-  constexpr int kKTensorColumns = 32;    // last axis of "k_tensor"
+  constexpr int kKStride0 = 3072;        // elements per step of axis 0 of "k"
+  constexpr int kKStride1 = 1536;        // elements per step of axis 1 of "k"
+  constexpr int kKColumns = 32;          // last axis of "k"
   constexpr int kVectorBytes = 16;       // of a copy
   constexpr int kValueVectors = 4;       // of a value
   constexpr int kVStride0 = 3072;        // elements per step of axis 0 of "v"
@@ -93,13 +93,12 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   }
   const int first_key = 0;
   Shape::Tile& here = memory.tiles[0];
-  const Half* key_tile =
-      k_tensor + head_0 * kKTensorStride0 + head_1 * kKTensorStride1 + first_key * kKTensorColumns;
+  const Half* key_tile = k + head_0 * kKStride0 + head_1 * kKStride1 + first_key * kKColumns;
   for (int i = threadIdx.x; i < kTileKeys * kKeyVectors; i += kBlockSize) {
     const int key_in_tile = i / kKeyVectors;
     const int vector = i % kKeyVectors;
     CopyAsync<kVectorBytes>(here.keys.at(key_in_tile, vector * kVectorWords),
-                            key_tile + key_in_tile * kKTensorColumns + vector * kLanes, true);
+                            key_tile + key_in_tile * kKColumns + vector * kLanes, true);
   }
   const Half* value_tile = v + head_0 * kVStride0 + head_1 * kVStride1 + first_key * kVColumns;
   for (int i = threadIdx.x; i < kTileKeys * kValueVectors; i += kBlockSize) {

@@ -25,15 +25,15 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
   constexpr int kLongBagEntries = 64;   // entries that "long_bag" reduces to one
   constexpr int kIdsColumns = 67;       // last axis of "ids"
   constexpr int kIdsOffset = 3;         // between an element and what is read of "ids"
-  constexpr int kLongTensorRows = 70;   // rows of "long_tensor"
-  constexpr int kLongColumns = 8;       // last axis of "long"
+  constexpr int kLongRows = 70;         // rows of "long_tensor"
+  constexpr int kLongColumns = 8;       // last axis of "long_tensor"
   constexpr int kRowsTogether = 8;      // look-ups of a thread that are under way at a time
   constexpr int kFeaturesColumns = 20;  // last axis of "features"
   constexpr int kLongBagPlace = 12;     // where "long_bag" begins in "features"
   constexpr int kShortBagVectors = 2;   // kLanes elements each, of one row of "short_bag"
   constexpr int kShortBagEntries = 3;   // entries that "short_bag" reduces to one
-  constexpr int kShortTensorRows = 50;  // rows of "short_tensor"
-  constexpr int kShortColumns = 8;      // last axis of "short"
+  constexpr int kShortRows = 50;        // rows of "short_tensor"
+  constexpr int kShortColumns = 8;      // last axis of "short_tensor"
   constexpr int kShortBagPlace = 4;     // where "short_bag" begins in "features"
   constexpr int kDenseColumns = 4;      // last axis of "dense"
   constexpr int kIdsSite = 1;           // who reports a bad index: gather
@@ -59,8 +59,8 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
         const int entry = group + member;
         const long long ids_value = ids[row * kIdsColumns + entry + kIdsOffset];
         // gather
-        const int long_ids_index = NotedIndex(ids_value, kLongTensorRows, bad_index,
-                                              row * kIdsColumns + entry + kIdsOffset);
+        const int long_ids_index =
+            NotedIndex(ids_value, kLongRows, bad_index, row * kIdsColumns + entry + kIdsOffset);
         long_vectors[member] =
             LoadVector<kLanes>(long_tensor + long_ids_index * kLongColumns + vector * kLanes);
       }
@@ -73,7 +73,7 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
         }
       }
     }
-    ReportNoted(bad_index, kLongTensorRows, errors, kIdsSite);
+    ReportNoted(bad_index, kLongRows, errors, kIdsSite);
     Vector<float, kLanes> features_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -103,7 +103,7 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
       const long long ids_value_2 = ids[row * kIdsColumns + entry_2];
       // gather
       const int short_ids_index =
-          NotedIndex(ids_value_2, kShortTensorRows, bad_index, row * kIdsColumns + entry_2);
+          NotedIndex(ids_value_2, kShortRows, bad_index, row * kIdsColumns + entry_2);
       short_vectors[entry_2] =
           LoadVector<kLanes>(short_tensor + short_ids_index * kShortColumns + vector * kLanes);
     }
@@ -115,7 +115,7 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
         short_bag[lane] += short_value;
       }
     }
-    ReportNoted(bad_index, kShortTensorRows, errors, kIdsSite_2);
+    ReportNoted(bad_index, kShortRows, errors, kIdsSite_2);
     Vector<float, kLanes> features_vector_2;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -19,9 +19,9 @@ k00_mul_tanh(const float* __restrict__ x, const float* __restrict__ z,
     const float x_value = x[i];
     const float z_value = z[i];
     // mul
-    const float product_tensor = x_value * z_value;
+    const float product = x_value * z_value;
     // tanh
-    const float activated_value = tanhf(product_tensor);
+    const float activated_value = tanhf(product);
     activated[i] = activated_value;
   }
 }

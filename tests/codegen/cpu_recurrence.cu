@@ -9,15 +9,14 @@
 // variants: batch up to 15: this kernel, from 16: *_many_rows
 // source  : recurrence
 // inputs  : lengths i32[batch], gates f32[items, batch, 60], state_weights f32[1, 20, 60]
-// outputs : states f32[items, batch, 20], last_tensor f32[1, batch, 20]
+// outputs : states f32[items, batch, 20], last f32[1, batch, 20]
 // launch  : one block per row; batch blocks of 1 thread
 // traffic : reads batch * 4 + batch * items * 240 + 4800 bytes,
 //           writes batch * 80 + batch * items * 80 bytes
 extern "C" __global__ void __launch_bounds__(1)
 k00_recurrence(const int* __restrict__ lengths, const float* __restrict__ gates,
                const float* __restrict__ state_weights, float* __restrict__ states,
-               float* __restrict__ last_tensor, long long items, long long batch,
-               IndexError* errors) {
+               float* __restrict__ last, long long items, long long batch, IndexError* errors) {
   constexpr int kUnits = 20;         // hidden units of the layer
   constexpr int kLanes = 20;         // units that are made at once
   constexpr int kRowsPerBlock = 1;   // rows of the batch that a block owns
@@ -122,7 +121,7 @@ k00_recurrence(const int* __restrict__ lengths, const float* __restrict__ gates,
     for (long long lane = 0; lane < kLanes; ++lane) {
       const long long unit = first_unit + lane;
       const float last_state = kept_states[longest % 2][unit];
-      last_tensor[row * kUnits + unit] = longest > 0 ? last_state : 0.0f;
+      last[row * kUnits + unit] = longest > 0 ? last_state : 0.0f;
     }
   }
 }
@@ -131,14 +130,14 @@ k00_recurrence(const int* __restrict__ lengths, const float* __restrict__ gates,
 // variants: batch up to 15: k00_recurrence, from 16: this kernel
 // source  : recurrence
 // inputs  : lengths i32[batch], gates f32[items, batch, 60], state_weights f32[1, 20, 60]
-// outputs : states f32[items, batch, 20], last_tensor f32[1, batch, 20]
+// outputs : states f32[items, batch, 20], last f32[1, batch, 20]
 // launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 1 thread
 // traffic : reads batch * 4 + batch * items * 240 + 4800 bytes,
 //           writes batch * 80 + batch * items * 80 bytes
 extern "C" __global__ void __launch_bounds__(1)
 k00_recurrence_many_rows(const int* __restrict__ lengths, const float* __restrict__ gates,
                          const float* __restrict__ state_weights, float* __restrict__ states,
-                         float* __restrict__ last_tensor, long long batch, long long items,
+                         float* __restrict__ last, long long batch, long long items,
                          IndexError* errors) {
   constexpr int kRowsPerBlock = 4;   // rows of the batch that a block owns
   constexpr int kUnits = 20;         // hidden units of the layer
@@ -282,7 +281,7 @@ k00_recurrence_many_rows(const int* __restrict__ lengths, const float* __restric
       for (long long lane = 0; lane < kLanes; ++lane) {
         const long long unit = first_unit + lane;
         const float last_state = kept_states[longest % 2][row_in_block * kUnits + unit];
-        last_tensor[row * kUnits + unit] = lengths_here[row_in_block] > 0 ? last_state : 0.0f;
+        last[row * kUnits + unit] = lengths_here[row_in_block] > 0 ? last_state : 0.0f;
       }
     }
   }

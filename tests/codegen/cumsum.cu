@@ -4,28 +4,28 @@
 // kernel  : k00_cumsum   class: sequential
 // source  : cumsum
 // inputs  : x f32[batch, 9, 3]
-// outputs : total f32[batch, 9, 3]
+// outputs : total_tensor f32[batch, 9, 3]
 // launch  : one thread per line along the axis; (batch * 3 + 255) / 256 blocks of 256 threads
 // traffic : reads batch * 108 bytes, writes batch * 108 bytes
 extern "C" __global__ void __launch_bounds__(256)
-k00_cumsum(const float* __restrict__ x, float* __restrict__ total, int batch) {
+k00_cumsum(const float* __restrict__ x, float* __restrict__ total_tensor, int batch) {
   constexpr int kBlockSize = 256;    // threads
   constexpr int kLinesPerBatch = 3;  // along the axis, for each batch
   constexpr int kRow1Count = 3;      // how many row_1 there are
   constexpr int kXStride0 = 27;      // elements per step of axis 0 of "x"
   constexpr int kXColumns = 3;       // last axis of "x"
-  constexpr int kTotalStride0 = 27;  // elements per step of axis 0 of "total"
-  constexpr int kTotalColumns = 3;   // last axis of "total"
+  constexpr int kTotalStride0 = 27;  // elements per step of axis 0 of "total_tensor"
+  constexpr int kTotalColumns = 3;   // last axis of "total_tensor"
   constexpr int kXAxis1 = 9;         // extent of axis 1 of "x"
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
   if (row >= batch * kLinesPerBatch) return;
   const int row_0 = row / kRow1Count;
   const int row_1 = row % kRow1Count;
   // cumsum: a running total along the axis
-  float total_value = 0.0f;
+  float total = 0.0f;
   for (int k = 0; k < kXAxis1; ++k) {
     const float x_value = x[row_0 * kXStride0 + k * kXColumns + row_1];
-    total_value += x_value;
-    total[row_0 * kTotalStride0 + k * kTotalColumns + row_1] = total_value;
+    total += x_value;
+    total_tensor[row_0 * kTotalStride0 + k * kTotalColumns + row_1] = total;
   }
 }

@@ -102,7 +102,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
     const int row_in_block = i / kYColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kYColumns;
-    float product_tensor = 0.0f;
+    float product = 0.0f;
     for (int k = 0; k < kProductDepthVectors; ++k) {
       const Vector<float, kLanes> normal_unscaled_vector = LoadVector<kLanes>(
           normal_unscaled_rows + row_in_block * kNormalUnscaledColumns + k * kLanes);
@@ -111,12 +111,12 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
         const float normal_unscaled_value = normal_unscaled_vector.at[lane];
         const float weight_scaled_value = weight_scaled[k * kLanes * kWeightScaledColumns +
                                                         lane * kWeightScaledColumns + element];
-        product_tensor += normal_unscaled_value * weight_scaled_value;
+        product += normal_unscaled_value * weight_scaled_value;
       }
     }
     const float bias_shifted_value = bias_shifted[element];
     // add
-    const float sum = product_tensor + bias_shifted_value;
+    const float sum = product + bias_shifted_value;
     // gelu
     const float y_value = GeluTanh(sum);
     y[row * kYColumns + element] = y_value;

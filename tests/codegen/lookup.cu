@@ -6,13 +6,13 @@
 
 // kernel  : k00_lookup_gather   class: pointwise
 // source  : lookup, gather
-// inputs  : ids i32[batch], rows_tensor i32[4], keys i32[4], table f32[4, 8]
+// inputs  : ids i32[batch], rows i32[4], keys i32[4], table f32[4, 8]
 // outputs : embedding f32[batch, 8]
 // launch  : one thread per 4 elements of the result; (batch + 127) / 128 blocks of 256 threads
 // traffic : reads batch * 4 + min(batch*32, 128) + min(batch*4, 16) * 2 bytes,
 //           writes batch * 32 bytes, keeps batch * 8 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_lookup_gather(const int* __restrict__ ids, const int* __restrict__ rows_tensor,
+k00_lookup_gather(const int* __restrict__ ids, const int* __restrict__ rows,
                   const int* __restrict__ keys, const float* __restrict__ table,
                   float* __restrict__ embedding, int batch) {
   constexpr int kLanes = 4;              // neighbours that a thread makes
@@ -27,7 +27,7 @@ k00_lookup_gather(const int* __restrict__ ids, const int* __restrict__ rows_tens
   const int vector = i % kVectorsPerRow;
   const int ids_value = ids[row];
   // lookup
-  const long long found = Lookup(keys, rows_tensor, kFoundSize, ids_value, 0LL);
+  const long long found = Lookup(keys, rows, kFoundSize, ids_value, 0LL);
   const int found_index = (int)found;
   const Vector<float, kLanes> table_vector =
       LoadVector<kLanes>(table + found_index * kTableColumns + vector * kLanes);

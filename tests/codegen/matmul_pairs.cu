@@ -869,18 +869,18 @@ k01_mul_linear_relu_warpgroup_64x64(const Half* __restrict__ second_ordered_pane
 // kernel  : k02_reduce_sum   class: row_reduction
 // source  : reduce_sum
 // inputs  : more_fields f16[batch, 4, 40]
-// outputs : sums_tensor f16[batch, 40]
+// outputs : sums f16[batch, 40]
 // launch  : one thread per row; (batch * 5 + 31) / 32 blocks of 256 threads
 // traffic : reads batch * 320 bytes, writes batch * 80 bytes
 extern "C" __global__ void __launch_bounds__(256)
-k02_reduce_sum(const Half* more_fields, Half* __restrict__ sums_tensor, int batch) {
+k02_reduce_sum(const Half* more_fields, Half* __restrict__ sums, int batch) {
   constexpr int kBlockSize = 256;          // threads
   constexpr int kRowsPerBatch = 40;        // to reduce, for each batch
   constexpr int kRow1Count = 40;           // how many row_1 there are
   constexpr int kRowLength = 4;            // elements that are reduced
   constexpr int kMoreFieldsStride0 = 160;  // elements per step of axis 0 of "more_fields"
   constexpr int kMoreFieldsColumns = 40;   // last axis of "more_fields"
-  constexpr int kSumsTensorColumns = 40;   // last axis of "sums_tensor"
+  constexpr int kSumsColumns = 40;         // last axis of "sums"
   // No load and no store stands before this.
   AwaitEarlierKernels();
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
@@ -888,11 +888,11 @@ k02_reduce_sum(const Half* more_fields, Half* __restrict__ sums_tensor, int batc
   const int row_0 = row / kRow1Count;
   const int row_1 = row % kRow1Count;
   // reduce_sum over the row
-  float sums_tensor_2 = 0.0f;
+  float sums_value = 0.0f;
   for (int k = 0; k < kRowLength; ++k) {
     const float more_fields_value =
         ToFloat(more_fields[row_0 * kMoreFieldsStride0 + k * kMoreFieldsColumns + row_1]);
-    sums_tensor_2 += more_fields_value;
+    sums_value += more_fields_value;
   }
-  sums_tensor[row_0 * kSumsTensorColumns + row_1] = ToHalf(sums_tensor_2);
+  sums[row_0 * kSumsColumns + row_1] = ToHalf(sums_value);
 }

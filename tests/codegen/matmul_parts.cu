@@ -115,8 +115,8 @@ k00_gather_concat_linear_rows_1(const float* __restrict__ weight_combined_transp
       const float items_value = items_vector.at[lane];
       const float items_value_2 = items_vector_2.at[lane];
       // mul
-      const float products_tensor = items_value * items_value_2;
-      made.at[lane] = products_tensor;
+      const float products = items_value * items_value_2;
+      made.at[lane] = products;
     }
     return made;
   };
@@ -242,8 +242,8 @@ k00_gather_concat_linear_rows_4(const float* __restrict__ weight_combined_transp
       const float items_value = items_vector.at[lane];
       const float items_value_2 = items_vector_2.at[lane];
       // mul
-      const float products_tensor = items_value * items_value_2;
-      made.at[lane] = products_tensor;
+      const float products = items_value * items_value_2;
+      made.at[lane] = products;
     }
     return made;
   };
@@ -380,8 +380,8 @@ k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_combined_tr
       const float items_value = items_vector.at[lane];
       const float items_value_2 = items_vector_2.at[lane];
       // mul
-      const float products_tensor = items_value * items_value_2;
-      made.at[lane] = products_tensor;
+      const float products = items_value * items_value_2;
+      made.at[lane] = products;
     }
     return made;
   };
@@ -531,8 +531,8 @@ k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_combined_tr
       const float items_value = items_vector.at[lane];
       const float items_value_2 = items_vector_2.at[lane];
       // mul
-      const float products_tensor = items_value * items_value_2;
-      made.at[lane] = products_tensor;
+      const float products = items_value * items_value_2;
+      made.at[lane] = products;
     }
     return made;
   };

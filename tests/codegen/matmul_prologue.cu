@@ -351,17 +351,17 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
 // kernel  : k01_reduce_sum   class: row_reduction
 // source  : reduce_sum
 // inputs  : product_parts f32[32, batch, 72]
-// outputs : product_tensor f32[batch, 72]
+// outputs : product f32[batch, 72]
 // launch  : one thread per row; (batch * 9 + 31) / 32 blocks of 256 threads
 // traffic : reads batch * 9216 bytes, writes batch * 288 bytes
 extern "C" __global__ void __launch_bounds__(256)
-k01_reduce_sum(const float* product_parts, float* __restrict__ product_tensor, int batch) {
-  constexpr int kBlockSize = 256;            // threads
-  constexpr int kRowsPerBatch = 72;          // to reduce, for each batch
-  constexpr int kRow1Count = 72;             // how many row_1 there are
-  constexpr int kRowLength = 32;             // elements that are reduced
-  constexpr int kProductPartsColumns = 72;   // last axis of "product_parts"
-  constexpr int kProductTensorColumns = 72;  // last axis of "product_tensor"
+k01_reduce_sum(const float* product_parts, float* __restrict__ product, int batch) {
+  constexpr int kBlockSize = 256;           // threads
+  constexpr int kRowsPerBatch = 72;         // to reduce, for each batch
+  constexpr int kRow1Count = 72;            // how many row_1 there are
+  constexpr int kRowLength = 32;            // elements that are reduced
+  constexpr int kProductPartsColumns = 72;  // last axis of "product_parts"
+  constexpr int kProductColumns = 72;       // last axis of "product"
   // No load and no store stands before this.
   AwaitEarlierKernels();
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
@@ -369,11 +369,11 @@ k01_reduce_sum(const float* product_parts, float* __restrict__ product_tensor, i
   const int row_0 = row / kRow1Count;
   const int row_1 = row % kRow1Count;
   // reduce_sum over the row
-  float product_tensor_2 = 0.0f;
+  float product_value = 0.0f;
   for (int k = 0; k < kRowLength; ++k) {
     const float product_parts_value =
         product_parts[batch * k * kProductPartsColumns + row_0 * kProductPartsColumns + row_1];
-    product_tensor_2 += product_parts_value;
+    product_value += product_parts_value;
   }
-  product_tensor[row_0 * kProductTensorColumns + row_1] = product_tensor_2;
+  product[row_0 * kProductColumns + row_1] = product_value;
 }

@@ -19,7 +19,7 @@
 //           529..6272: *_warpgroup_64x64, from 6273: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
-// outputs : first_tensor f32[batch, 256]
+// outputs : first f32[batch, 256]
 // launch  : one warp per column; min(batch, 1) * 64 blocks of 128 threads
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
@@ -32,7 +32,7 @@
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
-                       float* __restrict__ first_tensor) {
+                       float* __restrict__ first) {
   // terms of each sum: last axis of "x" and of "first_weight"
   constexpr int kFirstProductDepth = 320;
   constexpr int kMostRows = 1;        // rows of the result
@@ -57,9 +57,9 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
 
   // The result: relu
   // relu
-  const float first_tensor_2 = product < 0.0f ? 0.0f : product;
+  const float first_value = product < 0.0f ? 0.0f : product;
   if (threadIdx.x % kWarpSize == 0) {
-    first_tensor[column] = first_tensor_2;
+    first[column] = first_value;
   }
 }
 
@@ -68,7 +68,7 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
 //           529..6272: *_warpgroup_64x64, from 6273: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
-// outputs : first_tensor f32[batch, 256]
+// outputs : first f32[batch, 256]
 // launch  : 2 warps per column; min(batch, 1) * 128 blocks of 128 threads
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
@@ -81,8 +81,8 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
-                       float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstTensorColumns = 256;  // last axis of "first_tensor"
+                       float* __restrict__ first, int batch) {
+  constexpr int kFirstColumns = 256;  // last axis of "first"
   // terms of each sum: last axis of "x" and of "first_weight"
   constexpr int kFirstProductDepth = 320;
   constexpr int kMostRows = 4;        // rows of the result
@@ -111,8 +111,8 @@ k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
   // The result: relu
   if (row < batch) {
     // relu
-    const float first_tensor_2 = product < 0.0f ? 0.0f : product;
-    first_tensor[row * kFirstTensorColumns + column] = first_tensor_2;
+    const float first_value = product < 0.0f ? 0.0f : product;
+    first[row * kFirstColumns + column] = first_value;
   }
 }
 
@@ -121,7 +121,7 @@ k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
 //           529..6272: *_warpgroup_64x64, from 6273: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
-// outputs : first_tensor f32[batch, 256]
+// outputs : first f32[batch, 256]
 // launch  : 2 warps per column of 8 rows; (batch + 7) / 8 * 64 blocks of 256 threads
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
@@ -134,8 +134,8 @@ k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight,
-                          float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstTensorColumns = 256;  // last axis of "first_tensor"
+                          float* __restrict__ first, int batch) {
+  constexpr int kFirstColumns = 256;  // last axis of "first"
   // terms of each sum: last axis of "x" and of "first_weight"
   constexpr int kFirstProductDepth = 320;
   constexpr int kMostRows = 8;        // rows of a group
@@ -168,8 +168,8 @@ k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight
   // The result: relu
   if (threadIdx.x % (kWarpsPerColumn * kWarpSize) < kMostRows && row < batch) {
     // relu
-    const float first_tensor_2 = product < 0.0f ? 0.0f : product;
-    first_tensor[row * kFirstTensorColumns + column] = first_tensor_2;
+    const float first_value = product < 0.0f ? 0.0f : product;
+    first[row * kFirstColumns + column] = first_value;
   }
 }
 
@@ -178,7 +178,7 @@ k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight
 //           529..6272: *_warpgroup_64x64, from 6273: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
-// outputs : first_tensor f32[batch, 256]
+// outputs : first f32[batch, 256]
 // launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 8 blocks of 256 threads
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
@@ -194,8 +194,8 @@ k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight
 //           multiplied |      | 0 | 1 | 2 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weight,
-                           float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstTensorColumns = 256;  // last axis of "first_tensor"
+                           float* __restrict__ first, int batch) {
+  constexpr int kFirstColumns = 256;  // last axis of "first"
   // terms of each sum: last axis of "x" and of "first_weight"
   constexpr int kFirstProductDepth = 320;
   constexpr int kTileRows = 16;        // of a block
@@ -219,11 +219,10 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x first_weight, transposed
-  MultiplyTile<Shape, kCopyBytes>(x + first_row * kFirstProductDepth,
-                                  min(kTileRows, batch - first_row),
-                                  first_weight + first_column * kFirstProductDepth,
-                                  min(kTileColumns, kFirstTensorColumns - first_column),
-                                  kFirstProductDepth * sizeof(float), memory);
+  MultiplyTile<Shape, kCopyBytes>(
+      x + first_row * kFirstProductDepth, min(kTileRows, batch - first_row),
+      first_weight + first_column * kFirstProductDepth,
+      min(kTileColumns, kFirstColumns - first_column), kFirstProductDepth * sizeof(float), memory);
 
   // The result: relu
   for (int i = threadIdx.x; i < kTileRows * kTileColumns; i += Shape::kThreads) {
@@ -231,13 +230,13 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
     const int tile_column = i % kTileColumns;
     const int row = first_row + tile_row;
     const int column = first_column + tile_column;
-    if (row < batch && column < kFirstTensorColumns) {
+    if (row < batch && column < kFirstColumns) {
       const float product = PlainUnlessFinite(
           TileSum<Shape>(memory, tile_row, tile_column), x + row * kFirstProductDepth,
           first_weight + column * kFirstProductDepth, kFirstProductDepth);
       // relu
-      const float first_tensor_2 = product < 0.0f ? 0.0f : product;
-      first_tensor[row * kFirstTensorColumns + column] = first_tensor_2;
+      const float first_value = product < 0.0f ? 0.0f : product;
+      first[row * kFirstColumns + column] = first_value;
     }
   }
 }
@@ -248,7 +247,7 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320],
 //           first_weight_panels f32[256, 320] in panels
-// outputs : first_tensor f32[batch, 256]
+// outputs : first f32[batch, 256]
 // sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
 //           panel_depth (elements that panels have for a column)
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
@@ -268,7 +267,7 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
 extern "C" __global__ void __launch_bounds__(256, 2)
 k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_weight,
                                 const float* __restrict__ first_weight_panels,
-                                float* __restrict__ first_tensor, int batch, int columns, int depth,
+                                float* __restrict__ first, int batch, int columns, int depth,
                                 int panel_depth) {
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
@@ -307,15 +306,15 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
     const Vector<float, kLanes> sums =
         PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
                           x + row * depth, first_weight + vector * kLanes * depth, depth);
-    Vector<float, kLanes> first_tensor_vector;
+    Vector<float, kLanes> first_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
       // relu
-      const float first_tensor_2 = product < 0.0f ? 0.0f : product;
-      first_tensor_vector.at[lane] = first_tensor_2;
+      const float first_value = product < 0.0f ? 0.0f : product;
+      first_vector.at[lane] = first_value;
     }
-    StoreVector(first_tensor + row * columns + vector * kLanes, first_tensor_vector);
+    StoreVector(first + row * columns + vector * kLanes, first_vector);
   }
 }
 
@@ -326,7 +325,7 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320],
 //           first_weight_panels f32[256, 320] in panels
-// outputs : first_tensor f32[batch, 256]
+// outputs : first f32[batch, 256]
 // sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
 //           column_tiles (tiles side by side), panel_depth (elements that panels have for a column)
 // launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 2 blocks of 384 threads
@@ -347,8 +346,8 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
 extern "C" __global__ void __launch_bounds__(384, 1)
 k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ first_weight,
                                   const float* __restrict__ first_weight_panels,
-                                  float* __restrict__ first_tensor, int batch, int columns,
-                                  int depth, int column_tiles, int panel_depth) {
+                                  float* __restrict__ first, int batch, int columns, int depth,
+                                  int column_tiles, int panel_depth) {
   constexpr int kTileRows = 128;        // of a block
   constexpr int kTileColumns = 128;     // of a block
   constexpr int kStages = 3;            // chunks in shared memory
@@ -385,15 +384,15 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
     const Vector<float, kLanes> sums =
         PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
                           x + row * depth, first_weight + vector * kLanes * depth, depth);
-    Vector<float, kLanes> first_tensor_vector;
+    Vector<float, kLanes> first_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
       // relu
-      const float first_tensor_2 = product < 0.0f ? 0.0f : product;
-      first_tensor_vector.at[lane] = first_tensor_2;
+      const float first_value = product < 0.0f ? 0.0f : product;
+      first_vector.at[lane] = first_value;
     }
-    StoreVector(first_tensor + row * columns + vector * kLanes, first_tensor_vector);
+    StoreVector(first + row * columns + vector * kLanes, first_vector);
   }
 }
 
@@ -401,7 +400,7 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
 // variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..32: *_rows_by_8, 33..352: *_tile_16x32,
 //           353..4224: *_warpgroup_64x64, from 4225: *_warpgroup_128x128
 // source  : matmul, relu
-// inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
+// inputs  : first f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
 // launch  : one warp per column; min(batch, 1) * 96 blocks of 128 threads
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
@@ -414,9 +413,9 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
 //           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
-k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ second_weight,
+k01_linear_relu_rows_1(const float* first, const float* __restrict__ second_weight,
                        float* __restrict__ second) {
-  // terms of each sum: last axis of "first_tensor" and of "second_weight"
+  // terms of each sum: last axis of "first" and of "second_weight"
   constexpr int kSecondProductDepth = 256;
   constexpr int kMostRows = 1;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
@@ -435,8 +434,8 @@ k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ seco
   AwaitEarlierKernels();
 
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows>(first_tensor, 1, weights, first_weights,
-                                                kSecondProductDepth, nullptr);
+  const float product =
+      MultiplyRows<kMostRows>(first, 1, weights, first_weights, kSecondProductDepth, nullptr);
 
   // The result: relu
   // relu
@@ -450,7 +449,7 @@ k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ seco
 // variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..32: *_rows_by_8, 33..352: *_tile_16x32,
 //           353..4224: *_warpgroup_64x64, from 4225: *_warpgroup_128x128
 // source  : matmul, relu
-// inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
+// inputs  : first f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
 // launch  : 2 warps per column; min(batch, 1) * 192 blocks of 128 threads
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
@@ -463,10 +462,10 @@ k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ seco
 //           thread t of a column's 64 takes packs t, t + 64, ... of 4 weights and all rows of a;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
-k01_linear_relu_rows_4(const float* first_tensor, const float* __restrict__ second_weight,
+k01_linear_relu_rows_4(const float* first, const float* __restrict__ second_weight,
                        float* __restrict__ second, int batch) {
   constexpr int kSecondColumns = 384;  // last axis of "second"
-  // terms of each sum: last axis of "first_tensor" and of "second_weight"
+  // terms of each sum: last axis of "first" and of "second_weight"
   constexpr int kSecondProductDepth = 256;
   constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
@@ -487,8 +486,8 @@ k01_linear_relu_rows_4(const float* first_tensor, const float* __restrict__ seco
   AwaitEarlierKernels();
 
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows>(first_tensor, batch, weights, first_weights,
-                                                kSecondProductDepth, scratch);
+  const float product =
+      MultiplyRows<kMostRows>(first, batch, weights, first_weights, kSecondProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
 
   // The result: relu
@@ -503,7 +502,7 @@ k01_linear_relu_rows_4(const float* first_tensor, const float* __restrict__ seco
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..32: this kernel, 33..352: *_tile_16x32,
 //           353..4224: *_warpgroup_64x64, from 4225: *_warpgroup_128x128
 // source  : matmul, relu
-// inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
+// inputs  : first f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
 // launch  : 2 warps per column of 8 rows; (batch + 7) / 8 * 96 blocks of 256 threads
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
@@ -516,10 +515,10 @@ k01_linear_relu_rows_4(const float* first_tensor, const float* __restrict__ seco
 //           thread t of a column's 64 takes packs t, t + 64, ... of 4 weights and all rows of a;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
-k01_linear_relu_rows_by_8(const float* first_tensor, const float* __restrict__ second_weight,
+k01_linear_relu_rows_by_8(const float* first, const float* __restrict__ second_weight,
                           float* __restrict__ second, int batch) {
   constexpr int kSecondColumns = 384;  // last axis of "second"
-  // terms of each sum: last axis of "first_tensor" and of "second_weight"
+  // terms of each sum: last axis of "first" and of "second_weight"
   constexpr int kSecondProductDepth = 256;
   constexpr int kMostRows = 8;        // rows of a group
   constexpr int kWarpSize = 32;       // threads
@@ -544,8 +543,8 @@ k01_linear_relu_rows_by_8(const float* first_tensor, const float* __restrict__ s
 
   // The sum of a row of the group in the thread of its number there.
   const float product =
-      MultiplyRows<kMostRows>(first_tensor + first_row * kSecondProductDepth, batch - first_row,
-                              weights, first_weights, kSecondProductDepth, scratch);
+      MultiplyRows<kMostRows>(first + first_row * kSecondProductDepth, batch - first_row, weights,
+                              first_weights, kSecondProductDepth, scratch);
   const int row = first_row + threadIdx.x % (kWarpsPerColumn * kWarpSize);
 
   // The result: relu
@@ -560,7 +559,7 @@ k01_linear_relu_rows_by_8(const float* first_tensor, const float* __restrict__ s
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..32: *_rows_by_8, 33..352: this kernel,
 //           353..4224: *_warpgroup_64x64, from 4225: *_warpgroup_128x128
 // source  : matmul, relu
-// inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
+// inputs  : first f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
 // launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 12 blocks of 256 threads
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
@@ -576,10 +575,10 @@ k01_linear_relu_rows_by_8(const float* first_tensor, const float* __restrict__ s
 //           copied     | 0..1 |   |   |  by cp.async
 //           multiplied |      | 0 | 1 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
-k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ second_weight,
+k01_linear_relu_tile_16x32(const float* first, const float* __restrict__ second_weight,
                            float* __restrict__ second, int batch) {
   constexpr int kSecondColumns = 384;  // last axis of "second"
-  // terms of each sum: last axis of "first_tensor" and of "second_weight"
+  // terms of each sum: last axis of "first" and of "second_weight"
   constexpr int kSecondProductDepth = 256;
   constexpr int kTileRows = 16;        // of a block
   constexpr int kTileColumns = 32;     // of a block
@@ -601,8 +600,8 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // memory.sums = first_tensor x second_weight, transposed
-  MultiplyTile<Shape, kCopyBytes>(first_tensor + first_row * kSecondProductDepth,
+  // memory.sums = first x second_weight, transposed
+  MultiplyTile<Shape, kCopyBytes>(first + first_row * kSecondProductDepth,
                                   min(kTileRows, batch - first_row),
                                   second_weight + first_column * kSecondProductDepth,
                                   min(kTileColumns, kSecondColumns - first_column),
@@ -616,7 +615,7 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
     const int column = first_column + tile_column;
     if (row < batch && column < kSecondColumns) {
       const float product = PlainUnlessFinite(
-          TileSum<Shape>(memory, tile_row, tile_column), first_tensor + row * kSecondProductDepth,
+          TileSum<Shape>(memory, tile_row, tile_column), first + row * kSecondProductDepth,
           second_weight + column * kSecondProductDepth, kSecondProductDepth);
       // relu
       const float second_value = product < 0.0f ? 0.0f : product;
@@ -629,7 +628,7 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..32: *_rows_by_8, 33..352: *_tile_16x32,
 //           353..4224: this kernel, from 4225: *_warpgroup_128x128
 // source  : matmul, relu
-// inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256],
+// inputs  : first f32[batch, 256], second_weight f32[384, 256],
 //           second_weight_panels f32[384, 256] in panels
 // outputs : second f32[batch, 384]
 // sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
@@ -649,7 +648,7 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
 //           filled     | 0..2 | 3 | 4 | 5 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  3xf16: a b + (a_low b + a b_low) / 2048
 extern "C" __global__ void __launch_bounds__(256, 2)
-k01_linear_relu_warpgroup_64x64(const float* first_tensor, const float* __restrict__ second_weight,
+k01_linear_relu_warpgroup_64x64(const float* first, const float* __restrict__ second_weight,
                                 const float* __restrict__ second_weight_panels,
                                 float* __restrict__ second, int batch, int columns, int depth,
                                 int panel_depth) {
@@ -674,9 +673,9 @@ k01_linear_relu_warpgroup_64x64(const float* first_tensor, const float* __restri
   // No other load and no store stands before this.
   AwaitEarlierKernels();
 
-  // memory.sums = first_tensor x second_weight, transposed
+  // memory.sums = first x second_weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
-      first_tensor + first_row * depth, min(kTileRows, batch - first_row),
+      first + first_row * depth, min(kTileRows, batch - first_row),
       second_weight_panels + first_column * panel_depth, min(kTileColumns, columns - first_column),
       depth * sizeof(float), memory);
 
@@ -687,9 +686,9 @@ k01_linear_relu_warpgroup_64x64(const float* first_tensor, const float* __restri
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
        tile_row += Shape::kThreads / kTileVectors) {
     const int row = first_row + tile_row;
-    const Vector<float, kLanes> sums = PlainUnlessFinite(
-        TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), first_tensor + row * depth,
-        second_weight + vector * kLanes * depth, depth);
+    const Vector<float, kLanes> sums =
+        PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
+                          first + row * depth, second_weight + vector * kLanes * depth, depth);
     Vector<float, kLanes> second_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -26,9 +26,9 @@ k00_mul_tanh(const float* __restrict__ x, const float* __restrict__ z,
     const float x_value = x_vector.at[lane];
     const float z_value = z_vector.at[lane];
     // mul
-    const float product_tensor = x_value * z_value;
+    const float product = x_value * z_value;
     // tanh
-    const float activated_value = tanhf(product_tensor);
+    const float activated_value = tanhf(product);
     activated_vector.at[lane] = activated_value;
   }
   StoreVector(activated + i * kLanes, activated_vector);

@@ -11,14 +11,14 @@
 // source  : recurrence
 // inputs  : state_weights f32[1, 24, 72], lengths i32[batch], gates f32[items, batch, 72],
 //           state_bias f32[1, 24]
-// outputs : states f32[items, batch, 24], last_tensor f32[1, batch, 24]
+// outputs : states f32[items, batch, 24], last f32[1, batch, 24]
 // launch  : one block per row, and keeps the weights in registers; batch blocks of 96 threads
 // traffic : reads batch * 4 + batch * items * 288 + 7008 bytes,
 //           writes batch * 96 + batch * items * 96 bytes
 extern "C" __global__ void __launch_bounds__(96)
 k00_recurrence(const float* __restrict__ state_weights, const int* __restrict__ lengths,
                const float* __restrict__ gates, const float* __restrict__ state_bias,
-               float* __restrict__ states, float* __restrict__ last_tensor, int items, int batch,
+               float* __restrict__ states, float* __restrict__ last, int items, int batch,
                IndexError* errors) {
   constexpr int kStatePitch = 32;    // of a row's kept states: the units, and zeros behind them
   constexpr int kGateColumns = 72;   // of all gates of all units
@@ -100,7 +100,7 @@ k00_recurrence(const float* __restrict__ state_weights, const int* __restrict__ 
   // The last states, zeros of empty sequences.
   if (unit < kUnits) {
     const float last_state = kept_states[longest % 2][unit];
-    last_tensor[row * kUnits + unit] = longest > 0 ? last_state : 0.0f;
+    last[row * kUnits + unit] = longest > 0 ? last_state : 0.0f;
   }
 }
 
@@ -109,7 +109,7 @@ k00_recurrence(const float* __restrict__ state_weights, const int* __restrict__ 
 // source  : recurrence
 // inputs  : state_weights f32[1, 24, 72], lengths i32[batch], gates f32[items, batch, 72],
 //           state_bias f32[1, 24]
-// outputs : states f32[items, batch, 24], last_tensor f32[1, batch, 24]
+// outputs : states f32[items, batch, 24], last f32[1, batch, 24]
 // launch  : a block owns 4 rows, and keeps the weights in registers; (batch + 3) / 4 blocks of 96
 //           threads
 // traffic : reads batch * 4 + batch * items * 288 + 7008 bytes,
@@ -117,8 +117,8 @@ k00_recurrence(const float* __restrict__ state_weights, const int* __restrict__ 
 extern "C" __global__ void __launch_bounds__(96)
 k00_recurrence_many_rows(const float* __restrict__ state_weights, const int* __restrict__ lengths,
                          const float* __restrict__ gates, const float* __restrict__ state_bias,
-                         float* __restrict__ states, float* __restrict__ last_tensor, int batch,
-                         int items, IndexError* errors) {
+                         float* __restrict__ states, float* __restrict__ last, int batch, int items,
+                         IndexError* errors) {
   constexpr int kRowsPerBlock = 4;   // rows of the batch that a block owns
   constexpr int kStatePitch = 32;    // of a row's kept states: the units, and zeros behind them
   constexpr int kGateColumns = 72;   // of all gates of all units
@@ -240,7 +240,7 @@ k00_recurrence_many_rows(const float* __restrict__ state_weights, const int* __r
     for (int row_in_block = 0; row_in_block < kRowsPerBlock; ++row_in_block) {
       const int row = min(first_row + row_in_block, batch - 1);
       const float last_state = kept_states[longest % 2][row_in_block * kStatePitch + unit];
-      last_tensor[row * kUnits + unit] = lengths_here[row_in_block] > 0 ? last_state : 0.0f;
+      last[row * kUnits + unit] = lengths_here[row_in_block] > 0 ? last_state : 0.0f;
     }
   }
 }

@@ -9,12 +9,12 @@
 // variants: batch up to 132: this kernel, from 133: *_many_rows
 // source  : recurrence
 // inputs  : state_weights f32[1, 32, 96], gates f32[items, batch, 96]
-// outputs : states f32[items, batch, 32], last_tensor f32[1, batch, 32]
+// outputs : states f32[items, batch, 32], last f32[1, batch, 32]
 // launch  : one block per row, and keeps the weights in registers; batch blocks of 96 threads
 // traffic : reads batch * items * 384 + 12288 bytes, writes batch * 128 + batch * items * 128 bytes
 extern "C" __global__ void __launch_bounds__(96)
 k00_recurrence(const float* __restrict__ state_weights, const float* __restrict__ gates,
-               float* __restrict__ states, float* __restrict__ last_tensor, int items, int batch) {
+               float* __restrict__ states, float* __restrict__ last, int items, int batch) {
   constexpr int kUnits = 32;         // hidden units of the layer
   constexpr int kGateColumns = 96;   // of all gates of all units
   constexpr int kThreadVectors = 2;  // of a state, 4 elements each, that a thread multiplies
@@ -101,7 +101,7 @@ k00_recurrence(const float* __restrict__ state_weights, const float* __restrict_
 
   // The last states.
   if (unit < kUnits) {
-    last_tensor[row * kUnits + unit] = kept_states[items % 2][unit];
+    last[row * kUnits + unit] = kept_states[items % 2][unit];
   }
 }
 
@@ -109,13 +109,13 @@ k00_recurrence(const float* __restrict__ state_weights, const float* __restrict_
 // variants: batch up to 132: k00_recurrence, from 133: this kernel
 // source  : recurrence
 // inputs  : state_weights f32[1, 32, 96], gates f32[items, batch, 96]
-// outputs : states f32[items, batch, 32], last_tensor f32[1, batch, 32]
+// outputs : states f32[items, batch, 32], last f32[1, batch, 32]
 // launch  : a block owns 4 rows, and keeps the weights in registers; (batch + 3) / 4 blocks of 96
 //           threads
 // traffic : reads batch * items * 384 + 12288 bytes, writes batch * 128 + batch * items * 128 bytes
 extern "C" __global__ void __launch_bounds__(96)
 k00_recurrence_many_rows(const float* __restrict__ state_weights, const float* __restrict__ gates,
-                         float* __restrict__ states, float* __restrict__ last_tensor, int batch,
+                         float* __restrict__ states, float* __restrict__ last, int batch,
                          int items) {
   constexpr int kRowsPerBlock = 4;   // rows of the batch that a block owns
   constexpr int kUnits = 32;         // hidden units of the layer
@@ -242,7 +242,7 @@ k00_recurrence_many_rows(const float* __restrict__ state_weights, const float* _
     #pragma unroll
     for (int row_in_block = 0; row_in_block < kRowsPerBlock; ++row_in_block) {
       const int row = min(first_row + row_in_block, batch - 1);
-      last_tensor[row * kUnits + unit] = kept_states[items % 2][row_in_block * kUnits + unit];
+      last[row * kUnits + unit] = kept_states[items % 2][row_in_block * kUnits + unit];
     }
   }
 }

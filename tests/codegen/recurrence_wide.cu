@@ -8,13 +8,13 @@
 // variants: batch up to 132: this kernel, from 133: *_many_rows
 // source  : recurrence
 // inputs  : gates f32[items, batch, 224], state_weights f32[1, 224, 224]
-// outputs : states f32[items, batch, 224], last_tensor f32[1, batch, 224]
+// outputs : states f32[items, batch, 224], last f32[1, batch, 224]
 // launch  : one block per row; batch blocks of 224 threads
 // traffic : reads batch * items * 896 + 200704 bytes,
 //           writes batch * 896 + batch * items * 896 bytes
 extern "C" __global__ void __launch_bounds__(224)
 k00_recurrence(const float* __restrict__ gates, const float* __restrict__ state_weights,
-               float* __restrict__ states, float* __restrict__ last_tensor, int items, int batch) {
+               float* __restrict__ states, float* __restrict__ last, int items, int batch) {
   constexpr int kUnits = 224;        // hidden units of the layer
   constexpr int kRowsPerBlock = 1;   // rows of the batch that a block owns
   constexpr int kGates = 1;          // of a unit
@@ -49,7 +49,7 @@ k00_recurrence(const float* __restrict__ gates, const float* __restrict__ state_
 
   // The last states.
   if (unit < kUnits) {
-    last_tensor[row * kUnits + unit] = kept_states[items % 2][unit];
+    last[row * kUnits + unit] = kept_states[items % 2][unit];
   }
 }
 
@@ -57,13 +57,13 @@ k00_recurrence(const float* __restrict__ gates, const float* __restrict__ state_
 // variants: batch up to 132: k00_recurrence, from 133: this kernel
 // source  : recurrence
 // inputs  : gates f32[items, batch, 224], state_weights f32[1, 224, 224]
-// outputs : states f32[items, batch, 224], last_tensor f32[1, batch, 224]
+// outputs : states f32[items, batch, 224], last f32[1, batch, 224]
 // launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 224 threads
 // traffic : reads batch * items * 896 + 200704 bytes,
 //           writes batch * 896 + batch * items * 896 bytes
 extern "C" __global__ void __launch_bounds__(224)
 k00_recurrence_many_rows(const float* __restrict__ gates, const float* __restrict__ state_weights,
-                         float* __restrict__ states, float* __restrict__ last_tensor, int batch,
+                         float* __restrict__ states, float* __restrict__ last, int batch,
                          int items) {
   constexpr int kRowsPerBlock = 4;   // rows of the batch that a block owns
   constexpr int kUnits = 224;        // hidden units of the layer
@@ -113,7 +113,7 @@ k00_recurrence_many_rows(const float* __restrict__ gates, const float* __restric
     #pragma unroll
     for (int row_in_block = 0; row_in_block < kRowsPerBlock; ++row_in_block) {
       const int row = min(first_row + row_in_block, batch - 1);
-      last_tensor[row * kUnits + unit] = kept_states[items % 2][row_in_block * kUnits + unit];
+      last[row * kUnits + unit] = kept_states[items % 2][row_in_block * kUnits + unit];
     }
   }
 }

@@ -5,12 +5,12 @@
 
 // kernel  : k00_scatter_nd   class: sequential
 // source  : scatter_nd
-// inputs  : table f32[20, 8], rows_tensor i64[batch, 1], updates f32[batch, 8]
+// inputs  : table f32[20, 8], rows i64[batch, 1], updates f32[batch, 8]
 // outputs : y f32[20, 8]
 // launch  : one thread per element of a slice; 1 block of 256 threads
 // traffic : reads batch * 40 + 640 bytes, writes 640 bytes
 extern "C" __global__ void __launch_bounds__(256)
-k00_scatter_nd(const float* __restrict__ table, const long long* __restrict__ rows_tensor,
+k00_scatter_nd(const float* __restrict__ table, const long long* __restrict__ rows,
                const float* __restrict__ updates, float* __restrict__ y, int batch,
                IndexError* errors) {
   constexpr int kBlockSize = 256;     // threads
@@ -28,7 +28,7 @@ k00_scatter_nd(const float* __restrict__ table, const long long* __restrict__ ro
     y[row * kYColumns + column] = table_value;
   }
   for (int k = 0; k < batch; ++k) {
-    const long long rows_value = rows_tensor[k];
+    const long long rows_value = rows[k];
     const int target = CheckedIndex(rows_value, kTableRows, errors, kRowsSite, k);
     const float updates_value = updates[k * kUpdatesColumns + column];
     y[target * kYColumns + column] = updates_value;

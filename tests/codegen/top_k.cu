@@ -6,15 +6,15 @@
 // kernel  : k00_top_k   class: sequential
 // source  : top_k
 // inputs  : scores f32[batch, 30]
-// outputs : best f32[batch, 4], places i64[batch, 4]
+// outputs : best_tensor f32[batch, 4], places i64[batch, 4]
 // launch  : one thread per line along the axis; (batch + 255) / 256 blocks of 256 threads
 // traffic : reads batch * 120 bytes, writes batch * 48 bytes
 extern "C" __global__ void __launch_bounds__(256)
-k00_top_k(const float* __restrict__ scores, float* __restrict__ best,
+k00_top_k(const float* __restrict__ scores, float* __restrict__ best_tensor,
           long long* __restrict__ places, int batch) {
   constexpr int kBlockSize = 256;     // threads
   constexpr int kScoresColumns = 30;  // last axis of "scores"
-  constexpr int kBestColumns = 4;     // last axis of "best"
+  constexpr int kBestColumns = 4;     // last axis of "best_tensor"
   constexpr int kPlacesColumns = 4;   // last axis of "places"
   constexpr int kBestCount = 4;       // elements that are taken of a line
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
@@ -23,20 +23,20 @@ k00_top_k(const float* __restrict__ scores, float* __restrict__ best,
   float taken = 0.0f;
   int taken_at = -1;
   for (int k = 0; k < kBestCount; ++k) {
-    float best_value = 0.0f;
+    float best = 0.0f;
     int best_at = -1;
     for (int column = 0; column < kScoresColumns; ++column) {
       const float scores_value = scores[row * kScoresColumns + column];
       const bool is_left = taken_at < 0 || IsAbove(taken, scores_value) ||
                            (!IsAbove(scores_value, taken) && column > taken_at);
-      if (is_left && (best_at < 0 || IsAbove(scores_value, best_value))) {
-        best_value = scores_value;
+      if (is_left && (best_at < 0 || IsAbove(scores_value, best))) {
+        best = scores_value;
         best_at = column;
       }
     }
-    taken = best_value;
+    taken = best;
     taken_at = best_at;
-    best[row * kBestColumns + k] = best_value;
+    best_tensor[row * kBestColumns + k] = best;
     places[row * kPlacesColumns + k] = best_at;
   }
 }

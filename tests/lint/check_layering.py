@@ -112,7 +112,7 @@ ALLOWED = {
         "cuda/nvrtc.h"),
     "compiler/driver/report/": GROUND + [
         "compiler/driver/artifact/", "compiler/driver/explain/",
-        "compiler/kernel/kernel_builder.h",  # FriendlyName: what locals of kernels are called
+        "compiler/kernel/model_names.h",  # FriendlyName: what locals of kernels are called
     ],
     "compiler/driver/verify/": GROUND + BUILD + [
         "compiler/reference/",

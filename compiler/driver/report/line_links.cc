@@ -1,12 +1,12 @@
 #include "compiler/driver/report/line_links.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/ir/op_def.h"
-#include "compiler/kernel/kernel_builder.h"
+#include "compiler/kernel/model_names.h"
 #include "compiler/support/adt.h"
-#include "compiler/support/kernel_words.h"
 #include "compiler/support/words.h"
 
 namespace fusec {
@@ -39,7 +39,8 @@ void AddPlaces(Places& places, const Places& more) {
 class CodeLinker {
  public:
   // Claims names in the order in which kernels do: results, operands, then what lies between.
-  explicit CodeLinker(const Graph& body) : body_(body) {
+  CodeLinker(const Graph& body, std::string_view code) : body_(body), code_(code) {
+    ForEachWord(code, [&](std::string_view word, size_t) { words_.insert(word); });
     DenseMap<const Value*, size_t> makers;
     for (size_t i = 0; i < body.nodes.size(); ++i) {
       for (const auto& result : body.nodes[i]->results) makers[result.get()] = i;
@@ -65,8 +66,8 @@ class CodeLinker {
     }
   }
 
-  std::map<size_t, Places> Link(std::string_view code) {
-    const std::vector<std::string_view> lines = LinesOf(code);
+  std::map<size_t, Places> Link() {
+    const std::vector<std::string_view> lines = LinesOf(code_);
     std::string statement;
     for (size_t i = 0; i < lines.size(); ++i) {
       const std::string_view line = lines[i].substr(IndentOf(lines[i]));
@@ -91,7 +92,9 @@ class CodeLinker {
  private:
   void Name(const Value& value, const Places& places) {
     const std::string friendly = FriendlyName(value.name);
-    const std::string stem = IsKernelWord(friendly) ? friendly + "_tensor" : friendly;
+    // Where the kernel has such a word itself (kernel/model_names.h).
+    const std::string aside = friendly + "_tensor";
+    const std::string& stem = words_.count(aside) > 0 ? aside : friendly;
     std::string name = stem;
     for (int i = 2; names_.count(name); ++i) name = stem + "_" + std::to_string(i);
     names_[name] = places;
@@ -162,6 +165,8 @@ class CodeLinker {
   }
 
   const Graph& body_;
+  const std::string_view code_;
+  std::set<std::string_view> words_;  // of the code
   std::map<std::string, Places, std::less<>> names_;
   std::map<size_t, Places> links_;
   std::vector<size_t> open_;  // lines of the statement that is not whole yet
@@ -201,7 +206,7 @@ std::vector<IrLine> LinkIrLines(std::string_view text, const Graph& graph) {
 }
 
 std::map<size_t, std::vector<size_t>> LinkCodeLines(std::string_view code, const Graph& body) {
-  return CodeLinker(body).Link(code);
+  return CodeLinker(body, code).Link();
 }
 
 }  // namespace fusec

@@ -39,7 +39,7 @@ CExpr ProductPlanner::LeftFrom(const CExpr& first_row) {
   const int64_t lanes = PackLanes();
   const CExpr lanes_name =
       builder_.expressions().Constant("pack_lanes", lanes, "neighbours in a row");
-  a_ = builder_.Unique(FriendlyName(matmul_.made->name));
+  a_ = builder_.Unique(ModelName(matmul_.made->name));
   builder_.Comment(
       "The left operand: " + OpsInWords(/*behind_product=*/false) + ". " + lanes_name.ToString() +
       " neighbours in a row, number `pack` of these" +
@@ -53,9 +53,9 @@ CExpr ProductPlanner::LeftFrom(const CExpr& first_row) {
     Let(row, first_row + "left_row", 0, matmul_.m - 1);
   }
   if (IsConcatOfColumns(matmul_.made) && GcdOfColumns(*matmul_.made->producer) % lanes == 0)
-    ReturnPackOfParts(Expr::Symbol(row), lanes, lanes_name);
+    ReturnPackOfParts(Variable(row), lanes, lanes_name);
   else
-    ReturnPack(Expr::Symbol(row), FirstOfPack(lanes, lanes_name), lanes, lanes_name);
+    ReturnPack(Variable(row), FirstOfPack(lanes, lanes_name), lanes, lanes_name);
   const std::string& type = builder_.index_type();
   builder_.Append({.kind = Statement::Kind::kLambda,
                    .text = type + " left_row, " + type + " pack",
@@ -67,17 +67,17 @@ CExpr ProductPlanner::LeftFrom(const CExpr& first_row) {
 void ProductPlanner::ReturnPackOfParts(const Expr& row, int64_t lanes, const CExpr& lanes_name) {
   IndexWriter& names = builder_.expressions();
   names.NameFactor("pack", lanes, lanes_name);
-  const Expr pack = Expr::Symbol("pack");
+  const Expr pack = Variable("pack");
   int64_t begin = 0;
   for (const Value* part : matmul_.made->producer->operands) {
     const int64_t end = begin + *part->type.shape.back().AsConstant();
     if (begin == end) continue;
-    builder_.ranges().Set("pack", begin / lanes, end / lanes - 1);
+    SetVariable(builder_.ranges(), "pack", begin / lanes, end / lanes - 1);
     if (end == depth()) {
       ReturnPack(row, pack * lanes, lanes, lanes_name);
       return;
     }
-    const std::string name = FriendlyName(part->name);
+    const std::string name = ModelName(part->name);
     const CExpr packs = names.Constant(name + "_end_pack", end / lanes,
                                        "the first pack behind \"" + part->name + "\"");
     builder_.Open(/*is_branch=*/true);
@@ -92,7 +92,7 @@ void ProductPlanner::ReturnPack(const Expr& row, const Expr& first, int64_t lane
   builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", lanes_name});
   builder_.BeforeLanes(Statement::Declare(VectorType(MemoryTypeName(dtype()), lanes_name), "made"));
   const Scalar made =
-      lowering_.Evaluate(matmul_.made, IndexOf(matmul_.made, row, first + Expr::Symbol("lane")));
+      lowering_.Evaluate(matmul_.made, IndexOf(matmul_.made, row, first + Variable("lane")));
   builder_.Assign("made.at[lane]", ToMemory(made.value, dtype()));
   builder_.CloseLanes();
   builder_.Append(Statement::Return("made"));
@@ -116,16 +116,16 @@ Expr ProductPlanner::FirstOfPack(int64_t lanes, const CExpr& lanes_name) {
   const int64_t columns = base->type.shape.back().AsConstant().value_or(0);
   if (columns <= lanes || columns % lanes != 0 || depth() % columns != 0) {
     names.NameFactor("pack", lanes, lanes_name);
-    return Expr::Symbol("pack") * lanes;
+    return Variable("pack") * lanes;
   }
   // The operand is a view of shorter rows.
-  const std::string name = FriendlyName(base->name), of_base = "of \"" + base->name + "\"";
+  const std::string name = ModelName(base->name), of_base = "of \"" + base->name + "\"";
   const int64_t rows = depth() / columns, packs = columns / lanes;
   const CExpr packs_name = names.Constant(name + "_packs", packs, "in a row " + of_base);
   Let("base_row", "pack" / packs_name, 0, rows - 1);
   Let("base_pack", "pack" % packs_name, 0, packs - 1);
   names.NameFactor("base_pack", lanes, lanes_name);
-  return Expr::Symbol("base_row") * columns + Expr::Symbol("base_pack") * lanes;
+  return Variable("base_row") * columns + Variable("base_pack") * lanes;
 }
 
 }  // namespace fusec

@@ -174,7 +174,7 @@ class TilePlanner : ProductPlanner {
 
   void Multiply(const CExpr& rows, const CExpr& width) {
     const CExpr m = RowCount();
-    const std::string b = ByWarpgroups() ? FriendlyName(matmul_.b.value->name) : b_.word();
+    const std::string b = ByWarpgroups() ? ModelName(matmul_.b.value->name) : b_.word();
     const CExpr right = ByWarpgroups() ? PanelsOfTile() : b_ + "first_column" * depth_;
     const CExpr columns = MinOf(width, columns_ - "first_column");
     const CExpr row_bytes = depth_ * Call("sizeof", {MemoryTypeName(dtype())});
@@ -224,7 +224,7 @@ class TilePlanner : ProductPlanner {
     LetProduct(Checked(IsShared() ? "ClusterSums<Shape, 1>(memory, tile_row, tile_column).at[0]"
                                   : "TileSum<Shape>(memory, tile_row, tile_column)",
                        "column"));
-    StoreElement(Expr::Symbol("row"), Expr::Symbol("column"), "product");
+    StoreElement(Variable("row"), Variable("column"), "product");
     builder_.CloseIf(And("row" < RowCount(), "column" < columns_));
     builder_.CloseFor(header);
   }
@@ -252,8 +252,7 @@ class TilePlanner : ProductPlanner {
     builder_.BeforeLanes(
         Statement::Let(VectorType("float", lanes), "sums", Checked(sums, "vector" * lanes)));
     LetProduct("sums.at[lane]");
-    StoreElement(Expr::Symbol("row"), Expr::Symbol("vector") * lanes_ + Expr::Symbol("lane"),
-                 "product");
+    StoreElement(Variable("row"), Variable("vector") * lanes_ + Variable("lane"), "product");
     builder_.CloseLanes();
     builder_.CloseFor(LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x" / count), end,
                                  "Shape::kThreads" / count));

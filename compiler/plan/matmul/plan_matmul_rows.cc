@@ -114,7 +114,7 @@ class RowsPlanner : ProductPlanner {
                        Call(Template("ReadFirstWeights", {WarpsPerColumn(), pack_name, packs}),
                             {weights, depth_})));
     if (IsConstant(matmul_.b.value)) {
-      if (fits) ReadColumnWeights(Expr::Symbol("column"));
+      if (fits) ReadColumnWeights(Variable("column"));
       builder_.Append(Statement::Await());
     }
     return {weights, first};
@@ -122,7 +122,7 @@ class RowsPlanner : ProductPlanner {
 
   // From the threads that have a row, which `is_row` and what follows says of `row`.
   void StoreRows(const CExpr& row, const CExpr& is_row, bool fits) {
-    const Expr column = Expr::Symbol("column");
+    const Expr column = Variable("column");
     if (kernel_.most_rows == 1 && fits) {
       // Without a branch, what it loads is under way before the sum is there.
       builder_.Blank();
@@ -137,7 +137,7 @@ class RowsPlanner : ProductPlanner {
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     builder_.Open(/*is_branch=*/true);
-    StoreElement(Expr::Symbol("row"), column, "product");
+    StoreElement(Variable("row"), column, "product");
     const CExpr inside = And(is_row, "row" < RowCount());
     builder_.CloseIf(fits ? inside : And(inside, "column" < columns_));
   }

@@ -100,7 +100,7 @@ class SlotPlanner : ProductPlanner {
     Let("slot_row", CExpr("first_row") + "threadIdx.x", 0, matmul_.m - 1);
     builder_.Open(/*is_branch=*/true);
     const Value* slots = product_->operand(kSlotsOfProduct);
-    const Exprs place = Coordinates(builder_, Expr::Symbol("slot_row"), RowsShape(), "slot_row");
+    const Exprs place = Coordinates(builder_, Variable("slot_row"), RowsShape(), "slot_row");
     const Exprs of_slots(place.begin(), place.begin() + slots->type.rank());
     const Expr checked = lowering_.SlotAt(*product_, kSlotsOfProduct, of_slots, kBankOfProduct);
     builder_.Assign("slot", builder_.Write(checked, {}));
@@ -137,8 +137,7 @@ class SlotPlanner : ProductPlanner {
                              columns_, depth_})));
     builder_.Append(Statement::Let("float", "product", "sums.at[lane]"));
     builder_.DefineVariable("product", 0, 0);
-    StoreElement(Expr::Symbol("row"), Expr::Symbol("vector") * kLanes + Expr::Symbol("lane"),
-                 "product");
+    StoreElement(Variable("row"), Variable("vector") * kLanes + Variable("lane"), "product");
     builder_.CloseLanes();
     builder_.CloseIf(And("row" < RowCount(), "vector" * lanes < columns_));
     builder_.CloseFor(header);

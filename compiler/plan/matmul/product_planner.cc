@@ -26,16 +26,16 @@ void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
     const Shape& shape = matmul_.result->type.shape;
     const bool has_columns = !shape.empty() && shape.back() == matmul_.n;
     const std::string name =
-        has_columns ? NameOf(builder_, matmul_.result) : FriendlyName(product_->result()->name);
+        has_columns ? NameOf(builder_, matmul_.result) : ModelName(product_->result()->name);
     columns_ =
         builder_.Write(matmul_.n, Only({0, name + "_columns", "last axis of \"" + name + "\""}));
     const std::string left =
-        matmul_.made ? FriendlyName(matmul_.made->name) : NameOf(builder_, matmul_.a.value);
+        matmul_.made ? ModelName(matmul_.made->name) : NameOf(builder_, matmul_.a.value);
     // The last axis of weights, unless they lie the other way round.
     const std::string right =
         matmul_.b.transposed ? " and of \"" + NameOf(builder_, matmul_.b.value) + "\"" : "";
     depth_ = builder_.Write(matmul_.k,
-                            Only({0, FriendlyName(product_->result()->name) + "_depth",
+                            Only({0, ModelName(product_->result()->name) + "_depth",
                                   "terms of each sum: last axis of \"" + left + "\"" + right}));
   }
   if (matmul_.a.value) a_ = builder_.Buffer(matmul_.a.value);
@@ -53,7 +53,7 @@ CExpr ProductPlanner::OfMatrix(const Expr& stride, const CExpr& name, std::vecto
   const std::string first = builder_.Unique(name.word() + "_matrix");
   const SizeNames names{name.word(), "", true, std::move(sizes), {}, {}};
   builder_.Append(Statement::Let(CExpr::Type(MemoryTypeName(dtype()) + "*"), first,
-                                 name + builder_.Write(Expr::Symbol("matrix") * stride, names)));
+                                 name + builder_.Write(Variable("matrix") * stride, names)));
   return first;
 }
 
@@ -91,7 +91,7 @@ Exprs ProductPlanner::IndexOf(const Value* value, const Expr& row, const Expr& c
     index = Coordinates(builder_, row, Shape(shape.begin(), shape.end() - 1), "row");
   } else {
     const Shape batch(shape.begin(), shape.end() - 2);
-    index = Coordinates(builder_, Expr::Symbol("matrix"), batch, "matrix");
+    index = Coordinates(builder_, Variable("matrix"), batch, "matrix");
     index.push_back(along(shape[shape.size() - 2], row));
   }
   index.push_back(along(shape.back(), column));

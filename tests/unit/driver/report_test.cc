@@ -155,8 +155,8 @@ TEST(LineLinks, TensorsYieldToWordsOfTheKernel) {
   const std::string code =
       "// kernel  : k00_exp_neg   class: pointwise\n"
       "  const int row = blockIdx.x;\n"
-      "  const float row_tensor_2 = expf(row_tensor[row]);\n"
-      "  y[row] = -row_tensor_2;\n";
+      "  const float row_value = expf(row_tensor[row]);\n"
+      "  y[row] = -row_value;\n";
   const std::map<size_t, std::vector<size_t>> expected = {{2, {0}}, {3, {1}}};
   EXPECT_EQ(LinkCodeLines(code, *graph->nodes[0]->body), expected);
 }

@@ -82,12 +82,12 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat(const __grid_constant__ Tables<float, 4> tables,
                      const __grid_constant__ Tables<long long, 4> ids,
                      float* __restrict__ rows_tensor, int batch, IndexError* errors) {
-  constexpr int kLanes = 4;               // neighbours that a thread makes
-  constexpr int kRow0Vectors = 2;         // kLanes elements each, of one row of "row0"
-  constexpr int kBlockSize = 256;         // threads
-  constexpr int kTableColumns = 8;        // last axis of "table"
-  constexpr int kRowsTensorColumns = 32;  // last axis of "rows_tensor"
-  constexpr int kRowsTensorPerPart = 8;   // elements of "rows_tensor" per step of part
+  constexpr int kLanes = 4;         // neighbours that a thread makes
+  constexpr int kRow0Vectors = 2;   // kLanes elements each, of one row of "row0"
+  constexpr int kBlockSize = 256;   // threads
+  constexpr int kTableColumns = 8;  // last axis of "table"
+  constexpr int kRowsColumns = 32;  // last axis of "rows_tensor"
+  constexpr int kRowsPerPart = 8;   // elements of "rows_tensor" per step of part
   static constexpr int kTablesRows[4] = {10, 20, 30, 40};  // rows of each table
   constexpr int kIds0Site = 1;  // who reports a bad index in the first part: row0
   const int block = blockIdx.x;
@@ -103,12 +103,12 @@ k00_embedding_concat(const __grid_constant__ Tables<float, 4> tables,
   const int ids_index = CheckedIndex(ids_value, rows, errors, kIds0Site + part, row);
   const Vector<float, kLanes> table_vector =
       LoadVector<kLanes>(tables.first_row[part] + ids_index * kTableColumns + vector * kLanes);
-  Vector<float, kLanes> rows_tensor_vector;
+  Vector<float, kLanes> rows_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
     const float table_value = table_vector.at[lane];
-    rows_tensor_vector.at[lane] = table_value;
+    rows_vector.at[lane] = table_value;
   }
-  StoreVector(rows_tensor + row * kRowsTensorColumns + part * kRowsTensorPerPart + vector * kLanes,
-              rows_tensor_vector);
+  StoreVector(rows_tensor + row * kRowsColumns + part * kRowsPerPart + vector * kLanes,
+              rows_vector);
 }
