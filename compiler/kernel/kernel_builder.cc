@@ -61,7 +61,6 @@ KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vecto
       shape_(shape),
       ranges_(program.SymbolRanges()) {
   scopes_.emplace_back();
-  for (const DimSymbol& symbol : program.symbols) names_.insert(WordOfSymbol(symbol.name));
 }
 
 bool KernelBuilder::IsTaken(const std::string& name) const {

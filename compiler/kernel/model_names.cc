@@ -53,7 +53,7 @@ std::string WithoutMarks(std::string text) {
 }
 
 std::string WordOfSymbol(const std::string& symbol) {
-  return VariableOf(symbol).value_or(AsModelWord(symbol));
+  return VariableOf(symbol).value_or(kModelMark + symbol);
 }
 
 namespace {
@@ -62,9 +62,11 @@ class ModelNames {
  public:
   explicit ModelNames(const KernelPlan& plan) {
     for (const KernelParameter& parameter : plan.parameters) {
+      if (parameter.kind != KernelParameter::Kind::kDim) continue;
       Note(parameter.name);
-      if (parameter.kind == KernelParameter::Kind::kDim) dims_.insert(parameter.name);
+      dims_.insert(parameter.name);
     }
+    for (const KernelParameter& parameter : plan.parameters) Note(parameter.name);
     for (const NamedConstant& constant : plan.constants) {
       Note(constant.name);
       constant.value.ForEachName([&](std::string_view word) { Note(word); });

@@ -23,12 +23,13 @@ std::string AsModelWord(const std::string& word);
 bool IsOfModel(std::string_view word);
 std::string WithoutMarks(std::string text);
 
-// What a kernel calls a symbol of an Expr: its own variable, or the dim that is its parameter.
+// What a kernel calls a symbol of an Expr: its own variable, or the dim that is its parameter,
+// which has its mark in front, so that it is no tensor's word.
 std::string WordOfSymbol(const std::string& symbol);
 
-// Gives each word of the model its name, in code and in comments: what it is without marks. Where
-// the kernel has such a word itself, it is called hidden_tensor, batch_dim of a dim, and
-// kHiddenColumns_2 of a constant.
+// Gives each word of the model its name, in code and in comments: what it is without marks, dims
+// first. Where the kernel has such a word already, it is called hidden_tensor, batch_dim of a dim,
+// and kHiddenColumns_2 of a constant.
 void NameModelWords(KernelPlan& plan);
 
 }  // namespace fusec

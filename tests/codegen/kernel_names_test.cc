@@ -18,6 +18,7 @@
 #include "compiler/driver/build/compile.h"
 #include "compiler/driver/build/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
+#include "compiler/import/names.h"
 #include "compiler/ir/region_class.h"
 #include "compiler/kernel/model_names.h"
 #include "compiler/kernel/statements.h"
@@ -297,12 +298,18 @@ TEST(KernelNames, TensorsAndDimsMayBeCalledAsWords) {
   const Names words = AllWords();
   EXPECT_GT(words.size(), 1000);
   std::map<std::string, Words> classes;  // by target
+  size_t number = 0;
   for (const Case& wanted : Cases()) {
     if (kOfAllClasses.count(wanted.name) == 0) continue;
+    Names of_dims;  // dealt out to the cases, as import spells them
+    for (size_t i = number++; i < words.size(); i += kOfAllClasses.size())
+      of_dims.push_back(Identifier(words[i]));
     for (const char* target : kTargets) {
       const Fused fused(wanted, target);
+      EXPECT_GT(fused.dim_count(), 0) << fused.name();
       Words given;
       TryNames(fused, words, /*names_dims=*/false, given);
+      TryNames(fused, of_dims, /*names_dims=*/true, given);
       Names names = LocalsOf(fused.Plan({}, 0, false));
       names.insert(names.end(), words.begin(), words.end());
       const Kernels kernels = fused.Plan(names, 0, /*names_dims=*/true);
