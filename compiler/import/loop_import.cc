@@ -27,7 +27,7 @@ class LoopImporter {
         body->output_size() != node_.output_size() + 1 || node_.output_size() < carried) {
       return ModelError("the numbers of its inputs, outputs and body's values do not match");
     }
-    FUSEC_TRY(FindTrips());
+    FUSEC_TRY(FindTrips(*body));
     LoopTerms terms;
     terms[body->input(0).name()] = {.kind = Kind::kCounter};
     Scope inner(scope_);
@@ -70,9 +70,25 @@ class LoopImporter {
     return state_.builder.Constant(std::move(data));
   }
 
+  // What the body's condition compares with, if it is a number from outside.
+  std::optional<Expr> LimitIn(const onnx::GraphProto& body) const {
+    std::string name = body.output(0).name();
+    for (int i = body.node_size() - 1; i >= 0; --i) {
+      const onnx::NodeProto& node = body.node(i);
+      if (node.output_size() != 1 || node.output(0) != name) continue;
+      if (node.op_type() == "Less" && node.input_size() == 2) {
+        const Value* limit = scope_->Get(node.input(1));
+        return Number(limit);
+      }
+      if (node.op_type() != "Identity" || node.input_size() != 1) return std::nullopt;
+      name = node.input(0);
+    }
+    return std::nullopt;
+  }
+
   // Either the number of trips is given and the condition true, or the loop runs while a counter is
-  // below a number.
-  Result<void> FindTrips() {
+  // below a number. Where that is known to be so before the first trip, the body alone names it.
+  Result<void> FindTrips(const onnx::GraphProto& body) {
     const Value* condition = Input(1);
     const auto given = Number(Input(0));
     if (Input(0) != nullptr && !given) {
@@ -90,9 +106,11 @@ class LoopImporter {
     }
     const Node* less = condition ? condition->producer : nullptr;
     const bool compares = less && less->kind == OpKind::kLess;
-    const auto first = compares ? Number(less->operand(0)) : std::nullopt;
-    const auto limit = compares ? Number(less->operand(1)) : std::nullopt;
-    if (!first || !limit || !first->IsConstant(0)) {
+    const bool begins = condition && Number(condition) == Expr(1);
+    const auto first = compares ? Number(less->operand(0)) : std::optional(Expr(0));
+    const auto limit = compares ? Number(less->operand(1)) : begins ? LimitIn(body) : std::nullopt;
+    const bool is_known = limit && (compares || state_.ranges.ProvenNonNegative(*limit - 1));
+    if (!is_known || !first || !first->IsConstant(0)) {
       return ModelError("it runs until a condition on run-time data, which fusec does not support");
     }
     limit_ = trips_ = *limit;

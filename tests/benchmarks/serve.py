@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Times fusec.serve on this machine's CPU: what a replica adds to a run, and what 64 clients get of the model through Ray, beside
-onnxruntime behind the same batches and the same deployment. It runs nothing on a GPU.
+"""Times fusec.serve on this machine: what a replica adds to a run, and what 64 clients get of the model through Ray, beside onnxruntime on
+the CPU behind the same batches and the same deployment.
 
-    PYTHONPATH=build/python PYTHON tests/benchmarks/serve.py [--model models/dlrm_dot.ts.onnx] [--seconds 5] [--rounds 3] [--json FILE]
+    PYTHONPATH=build/python PYTHON tests/benchmarks/serve.py [--model models/dlrm_dot.ts.onnx] [--device cpu|cuda] [--client-processes 8]
+        [--seconds 5] [--rounds 3] [--json FILE]
 
 PYTHON has ray[serve], onnxruntime, onnx and numpy (.deps/serve of tests/python/nightly.sh). Everything runs with one thread in the model,
 so that Ray has the other cores. Four tables:
@@ -21,6 +22,7 @@ Of each figure the best round counts. Other work on the machine disturbs all of 
 import argparse
 import asyncio
 import contextlib
+import functools
 import io
 import json
 import os
@@ -28,6 +30,7 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 os.environ.setdefault("FUSEC_NUM_THREADS", "1")
@@ -38,6 +41,7 @@ sys.path.append(str(Path(__file__).resolve().parent / "peers"))
 import fusec  # noqa: E402
 import numpy as np  # noqa: E402
 from fusec.serve import BatchOptions, _protocol  # noqa: E402
+from fusec.serve._http_protocol import HttpInfer  # noqa: E402
 from fusec.serve._server import ModelServer  # noqa: E402
 from machine import processor  # noqa: E402
 
@@ -67,15 +71,28 @@ class OnnxRuntimeModel:
         self._model.close()
 
 
-def load(artifact, onnx, engine):
-    model = fusec.load(artifact, "cpu")
-    return OnnxRuntimeModel(model, onnx) if engine == "onnxruntime" else model
+@dataclass(frozen=True)
+class Served:
+    """A model, and where fusec runs it."""
+
+    artifact: str
+    onnx: str
+    device: str
+
+    @property
+    def resources(self):
+        """What Ray keeps for a replica."""
+        return {"num_gpus": 0.1 if self.device.startswith("cuda") else 0}
+
+    def load(self, engine, load=fusec.load):
+        model = load(self.artifact, self.device)
+        return OnnxRuntimeModel(model, self.onnx) if engine == "onnxruntime" else model
 
 
-async def started(artifact, onnx, engine, options=BatchOptions()):
+async def started(served, engine, options=BatchOptions()):
     """A ModelServer of either engine."""
-    server, original = ModelServer("m", artifact, "cpu", options), fusec.load
-    fusec.load = lambda *_: OnnxRuntimeModel(original(artifact, "cpu"), onnx) if engine == "onnxruntime" else original(artifact, "cpu")
+    server, original = ModelServer("m", served.artifact, served.device, options), fusec.load
+    fusec.load = lambda *_: served.load(engine, original)
     try:
         await server.start()
     finally:
@@ -91,23 +108,23 @@ def tensors(server, rows, seed=0):
 def body_of(server, rows):
     entries, parts = [], []
     for spec, (name, array) in zip(server._loaded.signature.inputs, tensors(server, rows).items()):
-        datatype = _protocol._DATATYPES[spec.dtype_name]
+        datatype = _protocol.DATATYPES[spec.dtype_name]
         entries.append({"name": name, "datatype": datatype, "shape": array.shape, "parameters": {"binary_data_size": array.nbytes}})
         parts.append(array.tobytes())
     text = json.dumps({"inputs": entries, "parameters": {"binary_data_output": True}}).encode()
     return b"".join([text, *parts]), str(len(text))
 
 
-async def overhead(artifact, onnx, delay_ms, rows, calls=300):
-    server = await started(artifact, onnx, "fusec", BatchOptions(max_delay_ms=delay_ms))
-    body, header_length = body_of(server, rows)
+async def overhead(served, delay_ms, rows, calls=300):
+    server = await started(served, "fusec", BatchOptions(max_delay_ms=delay_ms))
+    request = HttpInfer(*body_of(server, rows))
     times, runs = [], []
     lanes = list(server._loaded.batcher._idle)
     for lane in lanes:  # the model's own time, where and when it runs
         lane._context = _timed(lane._context, runs)
     for _ in range(calls):
         start = time.perf_counter()
-        await server.infer(body, header_length)
+        await server.infer(request)
         times.append(time.perf_counter() - start)
         await asyncio.sleep(0.002)
     await server.close()
@@ -126,7 +143,7 @@ def _timed(context, times):
 
 
 async def clients(predict, requests, seconds):
-    """Requests a second of CLIENTS clients."""
+    """Requests a second of as many clients as there are requests."""
     end, done = time.perf_counter() + seconds, 0
 
     async def client(i):
@@ -136,15 +153,32 @@ async def clients(predict, requests, seconds):
             done += 1
 
     start = time.perf_counter()
-    await asyncio.gather(*(client(i) for i in range(CLIENTS)))
+    await asyncio.gather(*(client(i) for i in range(len(requests))))
     return done / (time.perf_counter() - start)
 
 
-def bare_rows(artifact, onnx, engine, rows, seconds):
+async def clients_of_ray(application, requests, seconds, processes):
+    """The same through handles of Ray, by clients that are spread over processes."""
+    import ray
+    from ray import serve
+
+    @ray.remote(num_cpus=0)
+    class Clients:
+        async def run(self, requests, seconds):
+            return await clients(serve.get_app_handle(application).predict.remote, requests, seconds)
+
+    parts = [requests[i::processes] for i in range(processes)]
+    if processes == 1:
+        return await clients(serve.get_app_handle(application).predict.remote, requests, seconds)
+    actors = [Clients.remote() for _ in parts]
+    return sum(await asyncio.gather(*(actor.run.remote(part, seconds) for actor, part in zip(actors, parts))))
+
+
+def bare_rows(served, engine, rows, seconds):
     """Rows a second of the model alone, in a loop of one thread, at a batch of `rows`."""
     from fusec.serve._signature import read_signature
 
-    model = load(artifact, onnx, engine)
+    model = served.load(engine)
     inputs = read_signature(model).example(rows, np.random.default_rng(0)).arrays
     context, runs = model.context(), 0
     context(*inputs)
@@ -161,8 +195,8 @@ def batch_rows(samples):
     return values["batch_rows_sum"], values["batch_rows_count"]
 
 
-async def in_process(artifact, onnx, engine, rows, seconds):
-    server = await started(artifact, onnx, engine)
+async def in_process(served, engine, rows, seconds):
+    server = await started(served, engine)
     requests = [tensors(server, rows, seed) for seed in range(CLIENTS)]
     before = batch_rows(server.samples())
     rate = await clients(server.predict, requests, seconds)
@@ -171,13 +205,13 @@ async def in_process(artifact, onnx, engine, rows, seconds):
     return rate, (after[0] - before[0]) / (after[1] - before[1])
 
 
-async def through_ray(artifact, onnx, engine, rows, seconds):
+async def through_ray(served, engine, rows, seconds, processes):
     from ray import serve
 
-    @serve.deployment(max_ongoing_requests=10_000, logging_config={"enable_access_log": False})
+    @serve.deployment(max_ongoing_requests=10_000, logging_config={"enable_access_log": False}, ray_actor_options=served.resources)
     class Replica:
         async def __init__(self):
-            self._server = await started(artifact, onnx, engine)
+            self._server = await started(served, engine)
 
         async def predict(self, request):
             return await self._server.predict(request)
@@ -188,17 +222,18 @@ async def through_ray(artifact, onnx, engine, rows, seconds):
         async def batch_rows(self):
             return batch_rows(self._server.samples())
 
-    handle = await asyncio.to_thread(serve.run, Replica.bind(), name=f"{engine}-{rows}", route_prefix=None)
+    name = f"{engine}-{rows}"
+    handle = await asyncio.to_thread(serve.run, Replica.bind(), name=name, route_prefix=None)
     requests = await handle.requests.remote()
-    await clients(handle.predict.remote, requests, 1)
+    await clients_of_ray(name, requests, 1, processes)
     before = await handle.batch_rows.remote()
-    rate = await clients(handle.predict.remote, requests, seconds)
+    rate = await clients_of_ray(name, requests, seconds, processes)
     after = await handle.batch_rows.remote()
-    await asyncio.to_thread(serve.delete, f"{engine}-{rows}")
+    await asyncio.to_thread(serve.delete, name)
     return rate, (after[0] - before[0]) / (after[1] - before[1])
 
 
-async def echo(seconds):
+async def echo(seconds, processes):
     from ray import serve
 
     @serve.deployment(max_ongoing_requests=10_000, logging_config={"enable_access_log": False})
@@ -208,17 +243,17 @@ async def echo(seconds):
 
     handle = await asyncio.to_thread(serve.run, Echo.bind(), name="echo", route_prefix=None)
     request, times = {"x": np.zeros((1, 13), np.float32)}, []
-    await clients(handle.predict.remote, [request] * CLIENTS, 1)
+    await clients_of_ray("echo", [request] * CLIENTS, 1, processes)
     for _ in range(200):
         start = time.perf_counter()
         await handle.predict.remote(request)
         times.append(time.perf_counter() - start)
-    rate = await clients(handle.predict.remote, [request] * CLIENTS, seconds)
+    rate = await clients_of_ray("echo", [request] * CLIENTS, seconds, processes)
     await asyncio.to_thread(serve.delete, "echo")
     return {"call_ms": 1e3 * statistics.median(times), "calls_per_second": rate}
 
 
-async def starts(artifact):
+async def starts(served):
     """Seconds until an application is ready: of fusec.serve, and of a deployment that does nothing."""
     from fusec.serve import app
     from ray import serve
@@ -227,8 +262,8 @@ async def starts(artifact):
     class Nothing:
         pass
 
-    seconds = {}
-    for name, application in (("nothing", Nothing.bind()), ("fusec", app(artifact, device="cpu"))):
+    seconds, ours = {}, app(served.artifact, device=served.device, model_options={"ray_actor_options": served.resources})
+    for name, application in (("nothing", Nothing.bind()), ("fusec", ours)):
         start = time.perf_counter()
         await asyncio.to_thread(serve.run, application, name=name, route_prefix=None)
         seconds[name] = time.perf_counter() - start
@@ -236,27 +271,28 @@ async def starts(artifact):
     return seconds
 
 
-async def measure(artifact, args):
+async def measure(served, args):
     import ray
     from ray import serve
 
     found = {"overhead": [], "saturation": []}
     for delay_ms in (0.0, 1.0, 2.0):
-        rounds = [await overhead(artifact, args.model, delay_ms, 1) for _ in range(args.rounds)]
+        rounds = [await overhead(served, delay_ms, 1) for _ in range(args.rounds)]
         found["overhead"].append(min(rounds, key=lambda row: row["overhead_ms"]))
         print("overhead", found["overhead"][-1], file=sys.stderr)
-    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init(num_cpus=max(8, os.cpu_count()), num_gpus=int(args.device != "cpu"), include_dashboard=False, log_to_driver=False, logging_level="error")
     serve.start(proxy_location="Disabled")
-    found["start"] = min([await starts(artifact) for _ in range(args.rounds)], key=lambda seconds: seconds["fusec"])
+    found["start"] = min([await starts(served) for _ in range(args.rounds)], key=lambda seconds: seconds["fusec"])
     print("start", found["start"], file=sys.stderr)
-    found["echo"] = max([await echo(args.seconds) for _ in range(args.rounds)], key=lambda row: row["calls_per_second"])
+    found["echo"] = max([await echo(args.seconds, args.client_processes) for _ in range(args.rounds)], key=lambda row: row["calls_per_second"])
     print("echo", found["echo"], file=sys.stderr)
     for rows in args.rows:
         for engine in ("fusec", "onnxruntime"):
-            for way, measured in (("in one process", in_process), ("handles of Ray", through_ray)):
-                rounds = [await measured(artifact, args.model, engine, rows, args.seconds) for _ in range(args.rounds)]
+            through = functools.partial(through_ray, processes=args.client_processes)
+            for way, measured in (("in one process", in_process), ("handles of Ray", through)):
+                rounds = [await measured(served, engine, rows, args.seconds) for _ in range(args.rounds)]
                 rate, batch = max(rounds)
-                bare = max(bare_rows(artifact, args.model, engine, max(1, round(batch)), 1) for _ in range(args.rounds))
+                bare = max(bare_rows(served, engine, max(1, round(batch)), 1) for _ in range(args.rounds))
                 row = {
                     "engine": engine,
                     "way": way,
@@ -294,7 +330,9 @@ def tables(found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(ROOT / "models/dlrm_dot.ts.onnx"))
+    parser.add_argument("--device", default="cpu", help="where fusec runs the model (default: cpu)")
     parser.add_argument("--rows", default="1,16,256", type=lambda text: [int(part) for part in text.split(",")], help="of a request")
+    parser.add_argument("--client-processes", default=1, type=int, help="that the clients of Ray are spread over")
     parser.add_argument("--seconds", default=5.0, type=float)
     parser.add_argument("--rounds", default=3, type=int)
     parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
@@ -303,16 +341,18 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         artifact = os.path.join(folder, "artifact")
         with contextlib.redirect_stderr(io.StringIO()):
-            fusec.compile(args.model, artifact, target="cpu", cpu_level="native")
-        found = asyncio.run(measure(artifact, args))
+            fusec.compile(args.model, artifact, target="cpu" if args.device == "cpu" else "native,cpu", cpu_level="native")
+        found = asyncio.run(measure(Served(artifact, args.model, args.device), args))
     found = {
-        "machine": f"{processor()}, {os.cpu_count()} cores, no GPU",
+        "machine": f"{processor()}, {os.cpu_count()} cores",
+        "device": args.device,
         "load_average": before,
         "model": Path(args.model).name,
         "clients": CLIENTS,
+        "client_processes": args.client_processes,
         **found,
     }
-    print(f"{found['machine']}, load average {before:.1f} before", *tables(found), sep="\n")
+    print(f"{found['machine']}, on {args.device}, load average {before:.1f} before", *tables(found), sep="\n")
     if args.json:
         args.json.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -311,6 +311,26 @@ class Backend(TorchTest):
             torch._dynamo.reset()
             torch.testing.assert_close(self.compiled(module)(*inputs(3)), module(*inputs(3)), **ROUNDING)
 
+    def test_rows_of_attention_that_are_masked_wholly(self):
+        class Attention(torch.nn.Module):
+            def forward(self, x, mask):
+                query = x.unflatten(-1, (2, 8)).transpose(1, 2)
+                return torch.nn.functional.scaled_dot_product_attention(query, query * 2, query + 1, attn_mask=mask)
+
+        module = Attention()
+        x = torch.rand(2, 5, 16)
+        may_look = torch.ones(2, 1, 5, 5, dtype=torch.bool).tril()
+        may_look[1, 0, 3] = False
+        added = torch.zeros(2, 1, 5, 5).masked_fill(~may_look, -torch.inf)
+        compiled = torch.compile(module, backend="fusec")
+        for mask in (may_look, added):
+            ahead = fusec.load(fusec.compile(module, args=(x, mask), output=str(FOLDER / f"masked_{mask.dtype}"), target="cpu"), "cpu")
+            with torch.no_grad():
+                expected = module(x, mask)
+                self.assertEqual(expected[1, :, 3].abs().max(), 0)
+                torch.testing.assert_close(compiled(x, mask), expected, **ROUNDING)
+                torch.testing.assert_close(ahead(x, mask), expected, **ROUNDING)
+
     def test_attention_of_torch(self):
         block = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0).eval()
         x = torch.rand(2, 6, 32)

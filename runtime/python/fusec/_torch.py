@@ -16,6 +16,7 @@ import warnings
 from typing import Any, Callable, Mapping, Sequence
 
 import torch
+import torch.overrides
 
 import fusec
 from fusec import _errors, _program
@@ -63,6 +64,34 @@ def export(module: Any, args: Any, path: str, dynamic_shapes: Any = None) -> Non
             part.training = True
 
 
+class _AttentionAsPyTorch(torch.overrides.TorchFunctionMode):
+    """Writes attention with a mask as its ops, while a module is exported. In those of the exporter a row that may look at no key has the
+    mean of all values, or NaN, and not zeros as in PyTorch."""
+
+    def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        if function is torch.nn.functional.scaled_dot_product_attention:
+            result = _masked_attention(*args, **(kwargs or {}))
+            if result is not None:
+                return result
+        return function(*args, **(kwargs or {}))
+
+
+def _masked_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: Any = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """torch.nn.functional.scaled_dot_product_attention where it has a mask; else None."""
+    if attn_mask is None or dropout_p > 0:
+        return None
+    if enable_gqa:
+        key, value = (part.repeat_interleave(query.shape[-3] // part.shape[-3], -3) for part in (key, value))
+    if attn_mask.dtype is torch.bool:
+        attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -torch.inf)
+    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    weights = torch.softmax(scores + attn_mask, -1)
+    return torch.where(torch.isnan(weights), 0.0, weights) @ value
+
+
 def _write(module: Any, args: tuple, path: str, **flags: Any) -> None:
     import onnxscript.optimizer  # which the exporter needs, too
 
@@ -70,7 +99,7 @@ def _write(module: Any, args: tuple, path: str, **flags: Any) -> None:
     level = logger.level
     logger.setLevel(logging.ERROR)  # the exporter's warnings are about itself
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _AttentionAsPyTorch():
             warnings.simplefilter("ignore")
             # Of the exporter's optimizer only what computes sizes. The rest takes numbers that are nearly 0 for 0, so that log(x + 1e-15)
             # becomes log(x).
@@ -308,7 +337,7 @@ def _size_of(node: torch.fx.Node, tensors: list, copies: dict, graph: torch.fx.G
 
 def _exported(module: torch.fx.GraphModule, args: tuple, names: list[str], dynamic_shapes: tuple) -> Callable[[str], None]:
     def write(path: str) -> None:
-        with _export_errors("the graph"), torch.no_grad():
+        with _export_errors("the graph"), torch.no_grad(), _AttentionAsPyTorch():
             program = torch.export.export(module, args, dynamic_shapes=dynamic_shapes or None, strict=False)
             if _changes_inputs(program):
                 raise Unsupported("it changes its inputs or buffers in place")

@@ -59,5 +59,8 @@ inline std::vector<double> Answer(const Graph& graph, ArrayRef<ReferenceTensor> 
 inline ReferenceTensor F32(std::vector<int64_t> dims, ArrayRef<double> values) {
   return ReferenceTensor::FromData(TensorData::From(Dtype::kF32, std::move(dims), values.vec()));
 }
+inline ReferenceTensor I64(std::vector<int64_t> dims, ArrayRef<int64_t> values) {
+  return ReferenceTensor::FromData(TensorData::From(Dtype::kI64, std::move(dims), values.vec()));
+}
 
 }  // namespace fusec

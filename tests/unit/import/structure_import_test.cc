@@ -97,6 +97,34 @@ TEST_F(ImportStructure, LoopsOfKnownLengthAreUnrolled) {
   EXPECT_EQ((*outputs)[1].reals, (Numbers{2, 6, 4, 12, 8, 24}));
 }
 
+// Bags between offsets, as dynamo writes embedding_bag, while a counter is below a number. Of known
+// sizes the exporter leaves `true` in the place of the first comparison.
+TEST_F(ImportStructure, LoopsOverBagsEndWhereTheirConditionSays) {
+  EXPECT_EQ(AnswerOf(R"(g (float[5, 1] rows, int64[4] offsets) => (float[n, 1] sums)
+    <bool begins = {1}, int64 zero = {0}, int64 one = {1}, int64[1] ones = {1}, int64[1] axis = {0}, int64[1] flat = {-1}> {
+    size = Size(offsets)
+    count = Sub(size, one)
+    empty = SequenceEmpty()
+    bags, last = Loop(, begins, empty, zero) <
+        body = b (int64 trip, bool on, seq(float[1, 1]) before, int64 i) => (bool goes, seq(float[1, 1]) bags, int64 next) {
+      at = Reshape(i, flat)
+      behind = Add(at, ones)
+      start = Slice(offsets, at, behind)
+      two = Add(behind, ones)
+      end = Slice(offsets, behind, two)
+      part = Slice(rows, start, end)
+      sum = ReduceSum(part, axis)
+      bags = SequenceInsert(before, sum)
+      next = Add(i, one)
+      goes_on = Less(next, count)
+      goes = Identity(goes_on)
+    }>
+    sums = ConcatFromSequence<axis = 0>(bags)
+  })",
+                     {F32({5, 1}, {1, 2, 3, 4, 5}), I64({4}, {0, 2, 2, 5})}),
+            (Numbers{3, 0, 12}));
+}
+
 TEST_F(ImportStructure, LoopsOfUnknownLengthAreRefused) {
   EXPECT_EQ(
       Refusal(R"(g (float[2] x, int64 trips) => (float[2] y) {
