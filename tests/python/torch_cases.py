@@ -346,8 +346,8 @@ class Backend(TorchTest):
 class Families(TorchTest):
     """The modules of tests/end_to_end/models: recommendation and LoRA networks with tiny tables."""
 
-    # Whose loops over bags have no fixed number of steps in a graph without free sizes; and whose attention is a single op of PyTorch.
-    LEFT_TO_TORCH = {"embedding_bags", "offset_bags", "encoder"}
+    # Whose attention is a single op of PyTorch.
+    LEFT_TO_TORCH = {"encoder"}
     # Whose packed sequences torch.export does not take with free sizes.
     NOT_EXPORTED = {"bi_lstm"}
 

@@ -43,7 +43,7 @@ def export(module: Any, args: Any, path: str, dynamic_shapes: Any = None) -> Non
     """
     name = type(module).__name__
     if isinstance(module, torch.export.ExportedProgram):
-        with _export_errors(name):
+        with _exporting(name):
             _write(module, (), path)
         return
     if args is None:
@@ -56,7 +56,7 @@ def export(module: Any, args: Any, path: str, dynamic_shapes: Any = None) -> Non
     fastpath = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # attention as its own ops, which ONNX has
     try:
-        with _export_errors(name), torch.no_grad():
+        with _exporting(name):
             _write(module, args, path, dynamic_shapes=dynamic_shapes, input_names=_parameter_names(module, args))
     finally:
         torch.backends.mha.set_fastpath_enabled(fastpath)
@@ -80,8 +80,8 @@ def _masked_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: Any = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """torch.nn.functional.scaled_dot_product_attention where it has a mask; else None."""
-    if attn_mask is None or dropout_p > 0:
+    """torch.nn.functional.scaled_dot_product_attention where it has a mask; else None. A row of NaN is zeros, as in the exporter's."""
+    if attn_mask is None or is_causal or dropout_p > 0:  # PyTorch refuses a mask beside is_causal
         return None
     if enable_gqa:
         key, value = (part.repeat_interleave(query.shape[-3] // part.shape[-3], -3) for part in (key, value))
@@ -99,7 +99,7 @@ def _write(module: Any, args: tuple, path: str, **flags: Any) -> None:
     level = logger.level
     logger.setLevel(logging.ERROR)  # the exporter's warnings are about itself
     try:
-        with warnings.catch_warnings(), _AttentionAsPyTorch():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # Of the exporter's optimizer only what computes sizes. The rest takes numbers that are nearly 0 for 0, so that log(x + 1e-15)
             # becomes log(x).
@@ -111,9 +111,11 @@ def _write(module: Any, args: tuple, path: str, **flags: Any) -> None:
 
 
 @contextlib.contextmanager
-def _export_errors(name: str):
+def _exporting(name: str):
+    """Around all that exports: without gradients, attention as PyTorch has it, and what fails as BadModel."""
     try:
-        yield
+        with torch.no_grad(), _AttentionAsPyTorch():
+            yield
     except Unsupported:
         raise
     except Exception as failure:
@@ -337,7 +339,7 @@ def _size_of(node: torch.fx.Node, tensors: list, copies: dict, graph: torch.fx.G
 
 def _exported(module: torch.fx.GraphModule, args: tuple, names: list[str], dynamic_shapes: tuple) -> Callable[[str], None]:
     def write(path: str) -> None:
-        with _export_errors("the graph"), torch.no_grad(), _AttentionAsPyTorch():
+        with _exporting("the graph"):
             program = torch.export.export(module, args, dynamic_shapes=dynamic_shapes or None, strict=False)
             if _changes_inputs(program):
                 raise Unsupported("it changes its inputs or buffers in place")
