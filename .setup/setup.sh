@@ -84,7 +84,7 @@ build_fusec() {
     say "configuring $(basename "$folder")"
     "$cmake" -S "$repository" -B "$folder" -G Ninja -DFUSEC_CUDA_HOME="$cuda_home" ${FUSEC_CMAKE_FLAGS:-} >"$log" 2>&1 ||
       { tail -30 "$log" >&2; exit 4; }
-    say "building $(basename "$folder") (about 6 minutes on 2 cores the first time; log: ${log#"$repository/"})"
+    say "building $(basename "$folder") (about 9 minutes on 2 cores the first time; log: ${log#"$repository/"})"
   fi
   "$cmake" --build "$folder" --target "${targets[@]}" >"$log" 2>&1 || { tail -60 "$log" >&2; exit 4; }
   [ $((SECONDS - started)) -lt 5 ] || say "built ${targets[*]} in $((SECONDS - started)) s"

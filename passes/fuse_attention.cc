@@ -194,9 +194,18 @@ class AttentionGroup {
   static bool IsCheap(const Node& node) {
     const OpDef& def = GetOpDef(node.kind);
     return def.op_class == OpClass::kPointwise && (def.algebra & kExpensive) == 0 &&
-           std::none_of(node.operands.begin(), node.operands.end(), [](const Value* operand) {
-             return operand && operand->producer && operand->producer->kind == OpKind::kMatMul;
-           });
+           std::none_of(node.operands.begin(), node.operands.end(), IsMadeByProduct);
+  }
+  // A product, of slots as well, or the sum of both.
+  static bool IsMadeByProduct(const Value* value) {
+    const Node* node = value ? value->producer : nullptr;
+    if (node == nullptr) return false;
+    const bool is_adapted =
+        node->kind == OpKind::kAdd &&
+        std::any_of(node->operands.begin(), node->operands.end(), [](const Value* operand) {
+          return operand->producer && operand->producer->kind == OpKind::kSlotMatMul;
+        });
+    return is_adapted || node->kind == OpKind::kMatMul || node->kind == OpKind::kSlotMatMul;
   }
 
   // The one reader of the result, if it is a pointwise op on its elements or moves them.

@@ -5,6 +5,7 @@
 
 #include "compiler/ir/op_def.h"
 #include "compiler/region/product.h"
+#include "compiler/region/slot_product.h"
 #include "passes/fuse_matmul_epilogue.h"
 #include "passes/graph_edit.h"
 
@@ -86,6 +87,20 @@ void AddRowReads(const Graph& graph, const ReaderMap& readers, ShapeRef shape, N
   }
 }
 
+// Adds the product of slots that the tail adds to the product: it is made while the sums are in
+// registers. Whether there is one.
+bool AddSlotAddend(const Graph& graph, const ReaderMap& readers, const Node& matmul,
+                   NodeSet& group) {
+  const auto found = readers.find(matmul.result());
+  if (found == readers.end() || found->second.size() != 1 || !group.count(found->second[0]))
+    return false;
+  const Node* addend = SlotAddendOf(*found->second[0], matmul);
+  if (addend == nullptr || !HasOneReader(graph, readers, addend->result())) return false;
+  group.insert(addend);
+  if (!IsConvex(graph, group)) group.erase(addend);
+  return group.count(addend) != 0;
+}
+
 // The product with what stands behind it where a kernel of ours had better make it than the
 // library, which in one call makes `least` or, of a GPU, `most`.
 std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
@@ -96,6 +111,7 @@ std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
   NodeSet group = least;
   const ShapeRef shape = matmul.result()->type.shape;
   AddTail(graph, readers, shape, group);
+  const bool adds_slots = AddSlotAddend(graph, readers, matmul, group);
   const size_t without_rows = group.size();
   AddRowReads(graph, readers, shape, group);
   const bool reads_rows = group.size() > without_rows && own->k <= kTermsThatRowsPayFor;
@@ -107,7 +123,7 @@ std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
                              ? IsAheadOfLibrary(*own)
                              : (own->k <= most_terms || reads_rows) && group.size() > most.size() &&
                                    EndsInAKernel(graph, readers, group);
-  return is_better ? std::optional(group) : std::nullopt;
+  return is_better || adds_slots ? std::optional(group) : std::nullopt;
 }
 
 // Says why the group begins and ends where it does.

@@ -109,12 +109,13 @@ void MultiplyChunk(const typename Shape::Chunk& chunk, int first_row, int first_
 }
 #endif
 
-// memory.sums = a x b^T, in kDepthWarps parts that are still to be added (tile_memory.cuh). `rows`
-// rows and `columns` columns of the tile exist. A row of either operand has `row_bytes` bytes and
-// begins at a multiple of kCopyBytes.
-template <class Shape, int kCopyBytes, class Left, class T>
+// memory.sums = a x b^T + addend, in kDepthWarps parts that are still to be added
+// (tile_memory.cuh). `rows` rows and `columns` columns of the tile exist. A row of either operand
+// has `row_bytes` bytes and begins at a multiple of kCopyBytes.
+template <class Shape, int kCopyBytes, class Left, class T, class Addend = NoAddend>
 __device__ __forceinline__ void MultiplyTile(Left a, int rows, const T* b, int columns,
-                                             int row_bytes, typename Shape::Memory& memory) {
+                                             int row_bytes, typename Shape::Memory& memory,
+                                             const Addend& addend = {}) {
   constexpr int kStages = Shape::kStages;
   const int warp = threadIdx.x / 32;
   const int row = warp % Shape::kRowWarps * (16 * Shape::kRowPieces);
@@ -144,6 +145,7 @@ __device__ __forceinline__ void MultiplyTile(Left a, int rows, const T* b, int c
   AwaitCopies<0>();
   __syncthreads();
   for (int i = 0; i < Shape::kRowPieces; ++i) {
+    if (depth_warp == 0) addend.AddTo(sums[i], row + 16 * i, column);
     for (int j = 0; j < Shape::kColumnPieces; ++j) {
       for (int e = 0; e < 4; ++e) {
         memory.sums[depth_warp][row + 16 * i + threadIdx.x % 32 / 4 + e / 2 * 8]

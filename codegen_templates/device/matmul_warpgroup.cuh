@@ -366,9 +366,11 @@ __device__ __forceinline__ void MultiplySplitStages(int row, int chunks,
   }
 }
 
-// memory.sums = the products of all chunks, for the 64 rows of warpgroup number `group`.
-template <class Shape>
-__device__ __forceinline__ void MakeSums(int group, int chunks, typename Shape::Memory& memory) {
+// memory.sums = the products of all chunks and the addend, which the first block of a cluster adds,
+// for the 64 rows of warpgroup number `group`.
+template <class Shape, class Addend>
+__device__ __forceinline__ void MakeSums(int group, int chunks, typename Shape::Memory& memory,
+                                         const Addend& addend) {
   const int first_row = 64 * group + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
   const int first_column = threadIdx.x % 4 * 2;
   float sums[Shape::kBlocks][8][4];
@@ -376,6 +378,10 @@ __device__ __forceinline__ void MakeSums(int group, int chunks, typename Shape::
     MultiplySplitStages<Shape>(64 * group, chunks, memory, sums);
   } else {
     MultiplyStages<Shape>(64 * group, chunks, memory, sums);
+    for (int block = 0; block < Shape::kBlocks; ++block) {
+      if (blockIdx.x % Shape::kClusterBlocks == 0)
+        addend.AddTo(sums[block], first_row / 16 * 16, 64 * block);
+    }
   }
   AwaitBlock();  // none reads what the sums overwrite
 #pragma unroll
@@ -404,13 +410,15 @@ __device__ __forceinline__ void StartPanels(const void* panels, int columns, int
   }
 }
 
-// memory.sums = a x b^T, or this block's part of it. `rows` rows and `columns` columns of the tile
-// exist. A row of `a` has `row_bytes` bytes and begins at a multiple of kCopyBytes. `panels` are
-// those of `b` from the tile's first column on, which StartPanels has begun to copy.
-template <class Shape, int kCopyBytes, class Left>
+// memory.sums = a x b^T + addend, or this block's part of it. The addend is none for floats that
+// are split. `rows` rows and `columns` columns of the tile exist. A row of `a` has `row_bytes`
+// bytes and begins at a multiple of kCopyBytes. `panels` are those of `b` from the tile's first
+// column on, which StartPanels has begun to copy.
+template <class Shape, int kCopyBytes, class Left, class Addend = NoAddend>
 __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const void* panels,
                                                          int columns, int row_bytes,
-                                                         typename Shape::Memory& memory) {
+                                                         typename Shape::Memory& memory,
+                                                         const Addend& addend = {}) {
   static_assert(kCopyBytes >= 4);
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for a whole warp
   __syncthreads();                                           // the barriers are there
@@ -419,7 +427,7 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const
     FillStages<Shape, kCopyBytes>(a, rows, panels, columns, row_bytes, memory);
   } else {
     TakeRegisters<Shape, kIsMade<Left>>();
-    MakeSums<Shape>(group, ChunksOfBlock<Shape>(row_bytes).count, memory);
+    MakeSums<Shape>(group, ChunksOfBlock<Shape>(row_bytes).count, memory, addend);
   }
   AwaitSums<Shape>();
 }
@@ -450,14 +458,16 @@ __device__ __forceinline__ float RightNumber(const PanelRows<64, Shape::kPanelWo
 }
 
 // The same without warpgroups, for the CPU and for GPUs that this kernel was not planned for.
-template <class Shape, int kCopyBytes, class Left>
+template <class Shape, int kCopyBytes, class Left, class Addend = NoAddend>
 __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const void* panels,
                                                          int columns, int row_bytes,
-                                                         typename Shape::Memory& memory) {
+                                                         typename Shape::Memory& memory,
+                                                         const Addend& addend = {}) {
   constexpr int kOfWord = kIsOfFloats<Shape::kArithmetic> ? 1 : 2;
   constexpr int kOfChunk = kOfWord * Shape::kChunkWords;
   const ChunkRange range = ChunksOfBlock<Shape>(row_bytes);
   const int end = min((range.first + range.count) * kOfChunk, row_bytes / 4 * kOfWord);
+  __syncthreads();  // what the addend reads is there
   for (int i = threadIdx.x; i < Shape::kRows * Shape::kColumns; i += Shape::kThreads) {
     const int row = i / Shape::kColumns, column = i % Shape::kColumns;
     if (column >= columns) continue;
@@ -471,6 +481,7 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const
     }
     if constexpr (Shape::kIsSplit)
       sum *= reinterpret_cast<const float*>(from + PanelsBytes<Shape>(row_bytes))[column % 64];
+    if (blockIdx.x % Shape::kClusterBlocks == 0) sum += addend.At(row, column);
     memory.sums[0][row][column] = sum;
   }
   AwaitSums<Shape>();

@@ -1,20 +1,22 @@
 // Rows times the matrices of a bank that their slots name, on tensor cores. A block makes a tile of
-// rows and columns. It sorts its rows into groups of up to 16 that share a slot, so that a tile whose
-// rows name few slots costs few products, and rows without a slot cost nothing. Its warps share out
-// the groups, the columns, and the depth.
+// rows and columns, or the blocks of a cluster do, which share out the depth. It sorts its rows
+// into groups of up to 16 that share a slot, so that a tile whose rows name few slots costs few
+// products, and rows without a slot cost nothing. Its warps share out the groups, the columns, and
+// the depth.
 //
-// Only the sums pass through shared memory. Four threads share a row; each takes kPack neighbours in
-// it, and of the matrix what meets these, so that all loads are of neighbours.
+// Only the sums pass through shared memory. Four threads share a row; each takes kPack neighbours
+// in it, and of the matrix what meets these, so that all loads are of neighbours.
 
-// The sizes of a tile. A warp's columns lie in pairs of pieces: one of 8 even columns, and one of the
-// odd ones beside them, so that two neighbours are one load.
+// The sizes of a tile. A warp's columns lie in pairs of pieces: one of 8 even columns, and one of
+// the odd ones beside them, so that two neighbours are one load.
 template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kGroupWarps_, int kColumnWarps_,
-          int kDepthWarps_>
+          int kDepthWarps_, int kClusterBlocks_ = 1>
 struct SlotShape {
   static constexpr Arithmetic kArithmetic = kArithmetic_;
   static constexpr int kRows = kRows_, kColumns = kColumns_;
   static constexpr int kGroupWarps = kGroupWarps_, kColumnWarps = kColumnWarps_;
   static constexpr int kDepthWarps = kDepthWarps_;
+  static constexpr int kClusterBlocks = kHasClusters ? kClusterBlocks_ : 1;
   static constexpr int kThreads = 32 * kGroupWarps * kColumnWarps * kDepthWarps;
   static constexpr int kPairs = kColumns / kColumnWarps / 16;  // of a warp
 
@@ -39,6 +41,23 @@ struct SlotMatrix {
                                 : static_cast<long long>(k) * columns + column];
   }
 };
+
+// Neighbouring terms of a sum.
+struct TermRange {
+  int begin, end;
+};
+
+// The terms that this block multiplies.
+template <class Shape, int kPack>
+__device__ __forceinline__ TermRange TermsOfBlock(int depth) {
+  if constexpr (Shape::kClusterBlocks > 1) {
+    constexpr int kStep = 4 * kPack;  // of four threads that share a row
+    const int steps = (depth + kStep - 1) / kStep, block = blockIdx.x % Shape::kClusterBlocks;
+    return {steps * block / Shape::kClusterBlocks * kStep,
+            min(steps * (block + 1) / Shape::kClusterBlocks * kStep, depth)};
+  }
+  return {0, depth};
+}
 
 // Sorts the rows into groups; `slot` is that of row threadIdx.x. All threads of the block call this
 // together, which wait for each other.
@@ -147,16 +166,16 @@ __device__ __forceinline__ void MultiplyPacks(float (&sums)[4], const unsigned (
   }
 }
 
-// The products of a group's rows. `rows` are the two of this thread, -1 for none. Tensor cores round
-// sums toward zero, so a few terms are summed from zero and then added in float, to nearest.
+// The products of a group's rows. `rows` are the two of this thread, -1 for none. Tensor cores
+// round sums toward zero, so a few terms are summed from zero and then added in float, to nearest.
 template <class Shape, int kPack, bool kTransposed, class Left, class T>
 __device__ __forceinline__ void MultiplyGroup(const Left& left, const int (&rows)[2],
                                               const SlotMatrix<kTransposed, T>& matrix,
-                                              int first_column, int depth_warp,
+                                              int first_column, TermRange terms, int depth_warp,
                                               float (&sums)[Shape::kPairs][2][4]) {
   constexpr int kWords = kPack * sizeof(T) / 4;
 #pragma unroll 4
-  for (int begin = depth_warp * 4 * kPack; begin < matrix.depth;
+  for (int begin = terms.begin + depth_warp * 4 * kPack; begin < terms.end;
        begin += Shape::kDepthWarps * 4 * kPack) {
     const int k = begin + threadIdx.x % 4 * kPack;
     // Words, and what rounding them to TF32 takes.
@@ -186,8 +205,9 @@ __device__ __forceinline__ void MultiplyGroup(const Left& left, const int (&rows
 // The same sums without tensor cores.
 template <class Shape, int kPack, bool kTransposed, class Left, class T>
 void MultiplyGroup(const Left& left, const int (&rows)[2], const SlotMatrix<kTransposed, T>& matrix,
-                   int first_column, int depth_warp, float (&sums)[Shape::kPairs][2][4]) {
-  for (int begin = depth_warp * 4 * kPack; begin < matrix.depth;
+                   int first_column, TermRange terms, int depth_warp,
+                   float (&sums)[Shape::kPairs][2][4]) {
+  for (int begin = terms.begin + depth_warp * 4 * kPack; begin < terms.end;
        begin += Shape::kDepthWarps * 4 * kPack) {
     for (int k = begin; k < begin + 4 * kPack && k < matrix.depth; k += kPack) {
       for (int half = 0; half < 2; ++half) {
@@ -209,17 +229,16 @@ void MultiplyGroup(const Left& left, const int (&rows)[2], const SlotMatrix<kTra
 }
 #endif
 
-// memory.sums = the tile, in kDepthWarps parts that are still to be added. `slot` is that of row
-// threadIdx.x of the tile, -1 for none; `left` are the tile's rows. Of the bank's matrices it takes
-// the columns from `first_column` on.
+// memory.sums = the tile, in kDepthWarps parts of each block that are still to be added. `slot` is
+// that of row threadIdx.x of the tile, -1 for none; `left` are the tile's rows. Of the bank's
+// matrices it takes the columns from `first_column` on.
 template <class Shape, int kPack, bool kTransposed, class Left, class T>
 __device__ __forceinline__ void MultiplyBySlots(const Left& left, int slot, const T* bank,
                                                 int first_column, int columns, int depth,
                                                 typename Shape::Memory& memory) {
   GroupRows<Shape>(slot, memory);
   const int warp = threadIdx.x / 32, depth_warp = warp % Shape::kDepthWarps;
-  const int warp_column =
-      warp / Shape::kDepthWarps % Shape::kColumnWarps * (16 * Shape::kPairs);
+  const int warp_column = warp / Shape::kDepthWarps % Shape::kColumnWarps * (16 * Shape::kPairs);
   for (int group = warp / (Shape::kDepthWarps * Shape::kColumnWarps); group < memory.groups;
        group += Shape::kGroupWarps) {
     const int rows[2] = {memory.group_rows[group][threadIdx.x % 32 / 4],
@@ -227,7 +246,8 @@ __device__ __forceinline__ void MultiplyBySlots(const Left& left, int slot, cons
     const SlotMatrix<kTransposed, T> matrix = {
         bank + static_cast<long long>(memory.group_slots[group]) * columns * depth, columns, depth};
     float sums[Shape::kPairs][2][4] = {};
-    MultiplyGroup<Shape, kPack>(left, rows, matrix, first_column + warp_column, depth_warp, sums);
+    MultiplyGroup<Shape, kPack>(left, rows, matrix, first_column + warp_column,
+                                TermsOfBlock<Shape, kPack>(depth), depth_warp, sums);
 #pragma unroll
     for (int i = 0; i < Shape::kPairs * 8; ++i) {
       const int half = i / 4 % 2, column = warp_column + i / 8 * 16 + threadIdx.x % 4 * 4 + i % 4;
@@ -235,7 +255,11 @@ __device__ __forceinline__ void MultiplyBySlots(const Left& left, int slot, cons
         memory.sums[depth_warp][rows[half]][column] = sums[i / 8][i % 2][2 * half + i % 4 / 2];
     }
   }
-  __syncthreads();
+  if constexpr (Shape::kClusterBlocks > 1) {
+    AwaitCluster();
+  } else {
+    __syncthreads();
+  }
 }
 
 // Neighbouring sums of a row of the tile, from `column` of it on. Floats that are not finite are
@@ -249,7 +273,10 @@ __device__ __forceinline__ Vector<float, kCount> SlotSums(const typename Shape::
   const int slot = memory.slots[row];
   if (slot < 0) return sums;
   for (int part = 0; part < Shape::kDepthWarps; ++part) {
-    const Vector<float, kCount> more = LoadVector<kCount>(&memory.sums[part][row][column]);
+    const float* own = &memory.sums[part][row][column];
+    const Vector<float, kCount> more = Shape::kClusterBlocks > 1
+                                           ? SumOfBlocks<Shape::kClusterBlocks, kCount>(own)
+                                           : LoadVector<kCount>(own);
     for (int i = 0; i < kCount; ++i) sums.at[i] += more.at[i];
   }
   if constexpr (kIsOfFloats<Shape::kArithmetic>) {

@@ -35,6 +35,13 @@ __device__ __forceinline__ void LoadChunk(Rows& to, const T* from, int rows, int
   }
 }
 
+// What is added to the sums of a tile while warps have them in registers: nothing.
+struct NoAddend {
+  template <int kPieces>
+  __device__ __forceinline__ void AddTo(float (&)[kPieces][4], int, int) const {}
+  __device__ __forceinline__ float At(int, int) const { return 0.0f; }
+};
+
 // A sum of the tile: the parts of the warps that share out the depth, added up.
 template <class Shape>
 __device__ __forceinline__ float TileSum(const typename Shape::Memory& memory, int row,

@@ -14,6 +14,7 @@ struct LaunchShape {
   int64_t lanes = 0;           // neighbouring elements that a thread makes, at most
   int64_t rows = 0;            // that a block owns, at least, where blocks own rows
   int64_t chunk = 0;           // elements that a block owns, on the CPU
+  int cluster_blocks = 0;      // blocks that share out sums, on a GPU with clusters
   Team team = Team::kPlanned;  // who reduces a row, on a GPU
 
   bool operator==(const LaunchShape&) const = default;

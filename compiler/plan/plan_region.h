@@ -21,6 +21,9 @@ KernelPlan PlanAttention(const Node& region, const PlanOptions& options, KernelB
 // Of a GPU. A block makes as many rows as its shape asks for, kFewRowsOfSlots by itself.
 KernelPlan PlanSlotMatMul(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 inline constexpr int64_t kFewRowsOfSlots = 16, kManyRowsOfSlots = 64, kMostColumnsOfSlots = 128;
+// How many blocks of a cluster share out the depth of each tile: 1 where a GPU has none, and for
+// short sums or many columns.
+int ClusterOfSlots(const Node& slot_matmul, const PlanOptions& options);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
 // Steps of GRU, LSTM, RNN.
 KernelPlan PlanRecurrence(const Node& region, const PlanOptions& options, KernelBuilder& builder);

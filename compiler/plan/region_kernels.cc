@@ -33,6 +33,8 @@ constexpr int kLongRowBlockSize = 128;
 // The size of the batch, or of all symbols of a size together, for which the one kernel is planned
 // that serves every batch: between a single request and the large batches of ranking.
 constexpr double kUsualBatch = 256;
+// Of a product by slots' matrices.
+constexpr int64_t kSlotBlocksTogether = 2;
 using Team = LaunchShape::Team;
 
 std::string TeamName(Team team) {
@@ -77,6 +79,7 @@ std::string KernelChoice::Suffix() const {
   if (shape.lanes > 0) suffix += "_lanes_" + std::to_string(shape.lanes);
   if (shape.rows > 0) suffix += "_rows_" + std::to_string(shape.rows);
   if (shape.chunk > 0) suffix += "_chunk_" + std::to_string(shape.chunk);
+  if (shape.cluster_blocks > 0) suffix += "_cluster_" + std::to_string(shape.cluster_blocks);
   return suffix;
 }
 
@@ -90,6 +93,8 @@ std::string KernelChoice::Words() const {
   if (shape.lanes > 0) words.push_back(number(shape.lanes) + " elements per thread");
   if (shape.rows > 0) words.push_back(number(shape.rows) + " rows per block");
   if (shape.chunk > 0) words.push_back("blocks of " + number(shape.chunk) + " elements");
+  if (shape.cluster_blocks > 0)
+    words.push_back("clusters of " + number(shape.cluster_blocks) + " blocks");
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text.empty() ? "as planned" : text;
@@ -207,13 +212,28 @@ std::vector<Variant> RegionKernels::PlannedSteps() const {
 // Large tiles, whose rows of a slot share what is read of its matrix, where a GPU has a small one
 // for each multiprocessor and more.
 std::vector<Variant> RegionKernels::PlannedSlots() const {
-  const int64_t columns =
-      SlotProductOf(region_).result()->type.shape.back().AsConstant().value_or(1);
+  const Node& product = SlotProductOf(region_);
+  const int64_t columns = product.result()->type.shape.back().AsConstant().value_or(1);
   const int64_t tiles = CeilDiv(columns, kMostColumnsOfSlots);
   Variant few, many;
   // Of one tile side by side, many small blocks read the rows sooner than few large ones.
   many.choice.shape.rows = tiles == 1 ? kManyRowsOfSlots / 2 : kManyRowsOfSlots;
-  return FewAndMany(few, many, kFewRowsOfSlots * options_.gpu->multiprocessors() / tiles + 1);
+  std::vector<Variant> variants =
+      FewAndMany(few, many, kFewRowsOfSlots * options_.gpu->multiprocessors() / tiles + 1);
+  const int blocks = ClusterOfSlots(product, options_);
+  if (blocks == 1) return variants;
+  // Blocks that share out the depth, while all run at once: few rows that name many slots read as
+  // many matrices, of which each then reads little.
+  const int64_t tiles_at_once = kSlotBlocksTogether * options_.gpu->multiprocessors() / blocks;
+  Variant& first = variants.front();
+  Variant shared = first;
+  shared.choice.shape.cluster_blocks = blocks;
+  shared.suffix = "_cluster_" + std::to_string(blocks);
+  shared.to = std::min(first.to, kFewRowsOfSlots * tiles_at_once);
+  if (shared.to == first.to) return {shared};
+  first.from = shared.to + 1;
+  variants.insert(variants.begin(), shared);
+  return variants;
 }
 
 // One for few rows and one for many, from `first` on, if so many are possible.

@@ -20,4 +20,24 @@ const Node& SlotProductOf(const Node& region) {
   FUSEC_CHECK(false, "no slot_matmul in a region of that class");
 }
 
+bool MayBeSlotAddend(const Node& slot_matmul) {
+  constexpr int64_t kStep = 8, kMostTerms = 64;
+  const TensorType& type = slot_matmul.result()->type;
+  const auto terms = slot_matmul.operand(0)->type.shape.back().AsConstant();
+  return (type.dtype == Dtype::kF16 || type.dtype == Dtype::kBF16) &&
+         slot_matmul.Int("transpose_b") != 0 && terms.value_or(0) > 0 && *terms <= kMostTerms &&
+         *terms % kStep == 0;
+}
+
+const Node* SlotAddendOf(const Node& add, const Node& product) {
+  if (add.kind != OpKind::kAdd || product.kind != OpKind::kMatMul) return nullptr;
+  for (const int side : {0, 1}) {
+    const Node* addend = add.operand(side)->producer;
+    const bool adds = add.operand(1 - side) == product.result() && addend != nullptr &&
+                      addend->kind == OpKind::kSlotMatMul && MayBeSlotAddend(*addend);
+    if (adds && addend->result()->type.shape == product.result()->type.shape) return addend;
+  }
+  return nullptr;
+}
+
 }  // namespace fusec

@@ -13,4 +13,10 @@ bool TakesSlotKernel(const Node& slot_matmul);
 // The product of a region of class slot_matmul.
 const Node& SlotProductOf(const Node& region);
 
+// Whether the kernel of a layer may add what a slot's matrices make, while its sums are in
+// registers (slot_addend.cuh): halves, few terms, and matrices that lie along these.
+bool MayBeSlotAddend(const Node& slot_matmul);
+// The product of slots that `add` adds to `product`, if it may do so; null for any other op.
+const Node* SlotAddendOf(const Node& add, const Node& product);
+
 }  // namespace fusec

@@ -9,6 +9,7 @@
 
 #include "compiler/driver/build/pipeline.h"
 #include "compiler/ir/recurrence.h"
+#include "compiler/region/slot_product.h"
 #include "compiler/support/check.h"
 #include "passes/pass_manager.h"
 #include "tests/property/random_generator.h"
@@ -121,6 +122,15 @@ int64_t MostSteps(const Graph& graph, const Value* lengths, const std::map<std::
   return -1;
 }
 
+// Of an input that says which of a bank's matrices rows take: how many there are, or -1 for other inputs.
+int64_t CountSlots(const Graph& graph, const Value* slots) {
+  for (const auto& node : graph.nodes) {
+    if (node->kind == OpKind::kSlotMatMul && node->operand(kSlotsOfProduct) == slots)
+      return node->operand(kBankOfProduct)->type.shape[0].AsConstant().value();
+  }
+  return -1;
+}
+
 bool Same(double expected, double found, double tolerance) {
   if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) == std::isnan(found);
   if (std::isinf(expected) || std::isinf(found)) return expected == found;
@@ -146,7 +156,10 @@ std::vector<ReferenceTensor> RandomInputs(const Graph& graph, uint64_t seed,
     ReferenceTensor tensor(input->type.dtype, dims);
     for (double& value : tensor.reals) value = random.Eighths();
     const int64_t extent = SmallestTable(graph, input.get(), symbols), steps = MostSteps(graph, input.get(), symbols);
-    for (int64_t& value : tensor.ints) value = steps >= 0 ? random.Below(steps + 1) : random.Below(2 * extent) - extent;
+    const int64_t slots = CountSlots(graph, input.get());
+    for (int64_t& value : tensor.ints) {
+      value = slots >= 0 ? random.Below(slots + 1) - 1 : steps >= 0 ? random.Below(steps + 1) : random.Below(2 * extent) - extent;
+    }
     inputs.push_back(std::move(tensor));
   }
   return inputs;

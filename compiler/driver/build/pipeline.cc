@@ -93,8 +93,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   if (target == TargetKind::kGpu) passes.push_back("cache-tables");
   // A view read twice would look like a value read twice and end up in memory.
   passes.push_back("split-views");
-  // Before anything looks at the weights, which it orders, too. Loops that make pairs and kernels of
-  // products that do read neighbours together.
+  // Before anything looks at the weights, which it orders, too. Loops that make pairs and kernels
+  // of products that do read neighbours together.
   Append(passes, {"order-pairs", "fold-constants"});
   // A block of a GPU keeps a whole chain of small products in its shared memory. On the CPU the
   // library's products and the cache do as well.
@@ -120,6 +120,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
                        // Before fuse-matmul-epilogue, which leaves what the library cannot do
                        // outside.
                        "fuse-matmul-tail",
+                       // What it left for kernels of products, and they did not take.
+                       "fuse-slot-matmul",
                    });
   }
   Append(passes, {

@@ -49,6 +49,7 @@ Json ChoiceJson(const KernelChoice& choice) {
   if (shape.lanes > 0) json["lanes"] = shape.lanes;
   if (shape.rows > 0) json["rows"] = shape.rows;
   if (shape.chunk > 0) json["chunk"] = shape.chunk;
+  if (shape.cluster_blocks > 0) json["cluster_blocks"] = shape.cluster_blocks;
   if (shape.team != Team::kPlanned) json["team"] = NameOf(kTeams, shape.team);
   return json;
 }
@@ -60,6 +61,7 @@ KernelChoice ChoiceOf(const Json& json) {
   choice.shape.lanes = json.value("lanes", int64_t{0});
   choice.shape.rows = json.value("rows", int64_t{0});
   choice.shape.chunk = json.value("chunk", int64_t{0});
+  choice.shape.cluster_blocks = json.value("cluster_blocks", 0);
   if (json.contains("team")) choice.shape.team = WordOf(kTeams, json["team"]);
   return choice;
 }

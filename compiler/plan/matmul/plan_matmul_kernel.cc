@@ -4,6 +4,7 @@
 #include "compiler/plan/matmul/product_planner.h"
 #include "compiler/plan/matmul/weight_panels.h"
 #include "compiler/region/block_stages.h"
+#include "compiler/region/slot_product.h"
 
 namespace fusec {
 
@@ -23,7 +24,16 @@ class TilePlanner : ProductPlanner {
         tile_(by_warps_ != nullptr ? static_cast<const schedule::ResultTile&>(*by_warps_)
                                    : std::get<schedule::Warpgroup>(schedule)),
         precision_(precision),
-        lanes_(lanes) {}
+        lanes_(lanes) {
+    for (const auto& node : region.body->nodes) {
+      const Node* addend = SlotAddendOf(*node, *product_);
+      if (addend == nullptr || !HasRoomForSlots() || matrices() > 1 ||
+          !OperandOf(region, addend->operand(0)) || !OperandOf(region, addend->operand(1)))
+        continue;
+      slot_addend_ = addend;
+      last_in_tile_ = node.get();
+    }
+  }
 
   KernelPlan Plan() {
     Write();
@@ -55,6 +65,8 @@ class TilePlanner : ProductPlanner {
   // The same of the tiles side by side: to divide by their number takes 0.1 us, which small tiles
   // notice.
   bool TakesTiles() const { return HasLongSums() && tile_.rows > kSmallTileRows; }
+  // A thread reads the slot of a row.
+  bool HasRoomForSlots() const { return BlockSizeOf(schedule_) >= tile_.rows; }
   // What a kernel calls a size.
   CExpr Size(bool is_parameter, const std::string& name, int64_t size, const std::string& comment) {
     return is_parameter ? builder_.SizeParameter(name, size, comment)
@@ -114,6 +126,7 @@ class TilePlanner : ProductPlanner {
     }
     if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
+    if (slot_addend_) builder_.Use("slot_addend.cuh");
     KernelPlan& plan = builder_.plan();
     IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
@@ -186,13 +199,39 @@ class TilePlanner : ProductPlanner {
       builder_.Blank();
     }
     const CExpr left = LeftFrom("first_row");
-    builder_.Comment("memory.sums = " + a_.word() + " x " + b + ", transposed");
+    std::vector<CExpr> adapters;
+    if (slot_addend_) adapters = {DeclareSlotAddend(rows)};
+    builder_.Comment("memory.sums = " + a_.word() + " x " + b + ", transposed" +
+                     (slot_addend_ ? ", and what the adapters add" : ""));
     const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
     const CExpr copy_name = builder_.expressions().Constant("copy_bytes", copy, "of one copy");
-    builder_.AppendCall(
-        Call(Template(ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile",
-                      {"Shape", copy_name}),
-             {left, MinOf(rows, m - "first_row"), right, columns, row_bytes, "memory"}));
+    std::vector<CExpr> arguments = {
+        left, MinOf(rows, m - "first_row"), right, columns, row_bytes, "memory"};
+    arguments.insert(arguments.end(), adapters.begin(), adapters.end());
+    builder_.AppendCall(Call(Template(ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile",
+                                      {"Shape", copy_name}),
+                             std::move(arguments)));
+  }
+
+  // What the slots of the tile's rows add to the sums.
+  CExpr DeclareSlotAddend(const CExpr& rows) {
+    builder_.Append(Statement::Declare("__shared__ int", CExpr("slots")[rows]));
+    const CExpr slot = ReadSlot(*slot_addend_, rows);
+    builder_.Open(/*is_branch=*/true);
+    builder_.Assign(CExpr("slots")["threadIdx.x"], slot);
+    builder_.CloseIf("threadIdx.x" < rows);
+    const CExpr down = builder_.Buffer(OperandOf(region_, slot_addend_->operand(0)));
+    const Value* bank = OperandOf(region_, slot_addend_->operand(kBankOfProduct));
+    const CExpr rank = builder_.Write(
+        bank->type.shape.back(),
+        Only({0, ModelName(bank->name) + "_rank",
+              "terms of an adapter: last axis of \"" + NameOf(builder_, bank) + "\""}));
+    const CExpr left = down + "first_row" * rank;
+    builder_.Append(Statement::Let(
+        "auto", "adapters",
+        Call(Template("AddendOfSlots", {TensorCoreArithmetic(dtype(), precision_)}),
+             {left, "slots", builder_.Buffer(bank), "first_column", columns_, rank})));
+    return "adapters";
   }
 
   // Where the panels of the tile's columns begin.
@@ -275,8 +314,9 @@ class TilePlanner : ProductPlanner {
   const schedule::Tile* const by_warps_;  // of schedule_; null by warpgroups
   const schedule::ResultTile& tile_;      // the same
   const std::string& precision_;
-  const int64_t lanes_;     // of a thread
-  int64_t more_bytes_ = 0;  // by which panels that are read are larger than the weights
+  const int64_t lanes_;                // of a thread
+  const Node* slot_addend_ = nullptr;  // what is added to the sums (slot_product.h), if anything
+  int64_t more_bytes_ = 0;             // by which panels that are read are larger than the weights
 };
 
 }  // namespace

@@ -15,13 +15,15 @@ constexpr int64_t kLanes = 4;  // 16 bytes of sums
 
 int64_t RoundUp(int64_t number, int64_t step) { return (number + step - 1) / step * step; }
 
-// What a block makes, and how its warps share it out: columns first, then the depth of long sums,
-// then groups of rows.
+// What a block or a cluster makes, and how its warps share it out: columns first, then the depth of
+// long sums, then groups of rows.
 struct SlotTile {
   int64_t rows = 0, columns = 0;
-  int group_warps = 1, column_warps = 1, depth_warps = 1;
+  int cluster_blocks = 1, group_warps = 1, column_warps = 1, depth_warps = 1;
 
-  SlotTile(int64_t tile_rows, int64_t all_columns, int64_t depth, int64_t pack) : rows(tile_rows) {
+  SlotTile(int64_t tile_rows, int64_t all_columns, int64_t all_terms, int64_t pack, int blocks)
+      : rows(tile_rows), cluster_blocks(blocks) {
+    const int64_t depth = CeilDiv(all_terms, blocks);
     columns = std::min(RoundUp(all_columns, kPairColumns), kMostColumnsOfSlots);
     // A warp has two pairs of pieces at least, where there are as many.
     while (column_warps < 4 && columns % (4 * kPairColumns * column_warps) == 0) column_warps *= 2;
@@ -40,26 +42,32 @@ struct SlotTile {
 
 class SlotPlanner : ProductPlanner {
  public:
-  SlotPlanner(const Node& region, const MatMulPlan& matmul, const std::string& precision,
+  SlotPlanner(const Node& region, const MatMulPlan& matmul, const PlanOptions& options,
               KernelBuilder& builder)
       : ProductPlanner(region, matmul, builder),
-        precision_(precision),
+        precision_(options.matmul_precision),
         tile_(std::max<int64_t>(builder.shape().rows, kFewRowsOfSlots), columns(), depth(),
-              PackElements()) {}
+              PackElements(),
+              builder.shape().cluster_blocks > 0 ? ClusterOfSlots(*product_, options) : 1) {}
 
   KernelPlan Plan() {
     NameOperands(/*reads_weights=*/true, /*takes_sizes=*/false);
-    for (const char* file : {"tensor_core.cuh", "vector.cuh", "matmul_rows.cuh", "slot_matmul.cuh"})
+    for (const char* file : {"tensor_core.cuh", "vector.cuh", "matmul_rows.cuh",
+                             "block_cluster.cuh", "slot_matmul.cuh"})
       builder_.Use(file);
     if (matmul_.made) builder_.Use("made_operand.cuh");
     KernelPlan& plan = builder_.plan();
     IndexWriter& names = builder_.expressions();
     const int64_t column_tiles = CeilDiv(columns(), tile_.columns);
     plan.block_size = 32 * kWarps;
-    plan.blocks = CeilDiv(matmul_.m, tile_.rows, builder_.ranges()) * column_tiles;
+    const Expr tiles_in_all = CeilDiv(matmul_.m, tile_.rows, builder_.ranges()) * column_tiles;
+    plan.cluster_blocks = tile_.cluster_blocks;
+    plan.blocks = tiles_in_all * tile_.cluster_blocks;
     plan.shared_bytes = static_cast<int>(tile_.SharedBytes());
-    plan.launch_in_words = "a block makes " + std::to_string(tile_.rows) + " x " +
-                           std::to_string(tile_.columns) + " of the result";
+    plan.launch_in_words =
+        (IsShared() ? "a cluster of " + std::to_string(tile_.cluster_blocks) + " makes "
+                    : "a block makes ") +
+        std::to_string(tile_.rows) + " x " + std::to_string(tile_.columns) + " of the result";
     const CExpr rows = names.Constant("tile_rows", tile_.rows, "of a block");
     const CExpr width = names.Constant("tile_columns", tile_.columns, "of a block");
     const CExpr group_warps =
@@ -67,15 +75,23 @@ class SlotPlanner : ProductPlanner {
     const CExpr column_warps = names.Constant("column_warps", tile_.column_warps, "side by side");
     const CExpr depth_warps =
         names.Constant("depth_warps", tile_.depth_warps, "that share out the sums");
-    builder_.Append(Statement::Using(
-        "Shape", Template("SlotShape", {TensorCoreArithmetic(dtype(), precision_), rows, width,
-                                        group_warps, column_warps, depth_warps})));
+    std::vector<CExpr> shape = {TensorCoreArithmetic(dtype(), precision_),
+                                rows,
+                                width,
+                                group_warps,
+                                column_warps,
+                                depth_warps};
+    if (IsShared()) shape.push_back(ClusterBlocks());
+    builder_.Append(Statement::Using("Shape", Template("SlotShape", std::move(shape))));
     DeclareSharedMemory(builder_);
     const CExpr tiles = names.Constant("column_tiles", column_tiles, "tiles side by side");
-    Let("first_row", BlockNumber() / tiles * rows, 0, matmul_.m - 1);
-    Let("first_column", BlockNumber() % tiles * width, 0, matmul_.n - 1);
+    if (IsShared()) Let("tile", BlockNumber() / ClusterBlocks(), 0, tiles_in_all - 1);
+    const CExpr tile = IsShared() ? "tile" : BlockNumber();
+    Let("first_row", tile / tiles * rows, 0, matmul_.m - 1);
+    Let("first_column", tile % tiles * width, 0, matmul_.n - 1);
     builder_.Blank();
-    const CExpr slot = ReadSlot(rows);
+    const CExpr slot = ReadSlot(*product_, rows);
+    builder_.Blank();
     left_ = LeftFrom("first_row");
     pack_ = names.Constant("pack", PackElements(), "elements of one load");
     builder_.Comment("memory.sums = " + a_.word() + " x what the slots name of " + b_.word());
@@ -84,38 +100,33 @@ class SlotPlanner : ProductPlanner {
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     StoreTile(rows);
+    if (IsShared()) {
+      builder_.Blank();
+      builder_.AppendCall("LeaveCluster()");
+    }
     return Finish(0);
   }
 
  private:
+  // Whether the blocks of a cluster share out the sums of a tile.
+  bool IsShared() const { return tile_.cluster_blocks > 1; }
+  CExpr ClusterBlocks() {
+    return builder_.expressions().Constant("cluster_blocks", tile_.cluster_blocks,
+                                           "that share out the sums");
+  }
   // Neighbours that a thread takes of a row: 16 bytes, or as many as four threads fill with a step
   // of halves.
   int64_t PackElements() const { return dtype() != Dtype::kF32 && depth() % 32 == 0 ? 8 : 4; }
   CExpr IsTransposed() const { return matmul_.b.transposed ? "true" : "false"; }
 
-  // The slot of a row of the tile in the thread of its number there.
-  CExpr ReadSlot(const CExpr& rows) {
-    builder_.Comment("The slot of row number threadIdx.x of the tile.");
-    builder_.Append(Statement::Declare("int", "slot", -1));
-    Let("slot_row", CExpr("first_row") + "threadIdx.x", 0, matmul_.m - 1);
-    builder_.Open(/*is_branch=*/true);
-    const Value* slots = product_->operand(kSlotsOfProduct);
-    const Exprs place = Coordinates(builder_, Variable("slot_row"), RowsShape(), "slot_row");
-    const Exprs of_slots(place.begin(), place.begin() + slots->type.rank());
-    const Expr checked = lowering_.SlotAt(*product_, kSlotsOfProduct, of_slots, kBankOfProduct);
-    builder_.Assign("slot", builder_.Write(checked, {}));
-    builder_.CloseIf(And("threadIdx.x" < rows, "slot_row" < RowCount()));
-    builder_.Blank();
-    return "slot";
-  }
-  Shape RowsShape() const {
-    const Shape& shape = product_->result()->type.shape;
-    return Shape(shape.begin(), shape.end() - 1);
-  }
-
-  // Four neighbours at a time.
-  void StoreTile(const CExpr& rows) {
+  // Four neighbours at a time; each block of a cluster stores some of the rows.
+  void StoreTile(CExpr rows) {
     IndexWriter& names = builder_.expressions();
+    if (IsShared()) {
+      const int64_t share = tile_.rows / tile_.cluster_blocks;
+      rows = names.Constant("block_rows", share, "that a block stores");
+      Let("first_tile_row", BlockNumber() % ClusterBlocks() * rows, 0, tile_.rows - 1);
+    }
     const CExpr lanes = names.Constant("lanes", kLanes, "neighbours that a thread makes at once");
     const int64_t vectors = tile_.columns / kLanes;
     const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
@@ -123,7 +134,8 @@ class SlotPlanner : ProductPlanner {
         LoopHeader(builder_, "i", "threadIdx.x", rows * count, "Shape::kThreads");
     builder_.Open();
     builder_.DefineVariable("i", 0, tile_.rows * vectors - 1);
-    Let("tile_row", "i" / count, 0, tile_.rows - 1);
+    const CExpr own_row = "i" / count;
+    Let("tile_row", IsShared() ? "first_tile_row" + own_row : own_row, 0, tile_.rows - 1);
     Let("tile_vector", "i" % count, 0, vectors - 1);
     Let("row", "first_row + tile_row", 0, matmul_.m - 1);
     Let("vector", "first_column" / lanes + "tile_vector", 0, columns() / kLanes - 1);
@@ -171,7 +183,19 @@ MatMulPlan PlanOf(const Node& region) {
 
 KernelPlan PlanSlotMatMul(const Node& region, const PlanOptions& options, KernelBuilder& builder) {
   const MatMulPlan plan = PlanOf(region);
-  return SlotPlanner(region, plan, options.matmul_precision, builder).Plan();
+  return SlotPlanner(region, plan, options, builder).Plan();
+}
+
+int ClusterOfSlots(const Node& slot_matmul, const PlanOptions& options) {
+  constexpr int64_t kMostColumns = 64, kLeastTerms = 64;  // of a tile; of a block
+  constexpr int kMostBlocks = 8;
+  const int64_t columns = slot_matmul.result()->type.shape.back().AsConstant().value_or(0);
+  const int64_t terms = slot_matmul.operand(0)->type.shape.back().AsConstant().value_or(0);
+  if (options.target != TargetKind::kGpu || !options.gpu->has.clusters || columns > kMostColumns)
+    return 1;
+  int blocks = 1;
+  while (blocks < kMostBlocks && 2 * blocks * kLeastTerms <= terms) blocks *= 2;
+  return blocks;
 }
 
 }  // namespace fusec

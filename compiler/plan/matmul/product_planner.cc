@@ -5,14 +5,18 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
 #include "compiler/region/block_stages.h"
+#include "compiler/region/slot_product.h"
 
 namespace fusec {
 
 ProductPlanner::ProductPlanner(const Node& region, const MatMulPlan& matmul, KernelBuilder& builder)
     : region_(region), matmul_(matmul), builder_(builder), lowering_(region, builder) {
   for (const auto& node : region.body->nodes) {
-    if (node->kind == OpKind::kMatMul || node->kind == OpKind::kSlotMatMul) product_ = node.get();
+    const bool is_product =
+        node->kind == OpKind::kMatMul || (node->kind == OpKind::kSlotMatMul && product_ == nullptr);
+    if (is_product) product_ = node.get();
   }
+  last_in_tile_ = product_;
 }
 
 void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
@@ -105,7 +109,8 @@ void ProductPlanner::StoreElement(const Expr& row, const Expr& column, const CEx
 std::vector<Scalar> ProductPlanner::EvaluateResults(const Expr& row, const Expr& column,
                                                     const CExpr& product) {
   const Exprs index = IndexOf(row, column);
-  lowering_.Bind(product_->result(), index, {product, product_->result()->type.dtype});
+  const Value* last = last_in_tile_->result();
+  lowering_.Bind(last, index, {product, last->type.dtype});
   std::vector<Scalar> results;
   for (const Value* value : region_.body->outputs) {
     while (value->producer->kind == OpKind::kReshape) value = value->producer->operand(0);
@@ -140,12 +145,28 @@ std::string ProductPlanner::OpsInWords(bool behind_product) const {
   std::string words;
   bool is_behind = false;
   for (const auto& node : region_.body->nodes) {
-    is_behind |= node.get() == product_;
-    if (node.get() == product_ || node->kind == OpKind::kReshape) continue;
+    is_behind |= node.get() == last_in_tile_;
+    if (node.get() == last_in_tile_ || node->kind == OpKind::kReshape) continue;
     if (is_behind == behind_product)
       words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
   }
   return words;
+}
+
+CExpr ProductPlanner::ReadSlot(const Node& slot_matmul, const CExpr& rows) {
+  builder_.Comment("The slot of row number threadIdx.x of the tile.");
+  builder_.Append(Statement::Declare("int", "slot", -1));
+  Let("slot_row", CExpr("first_row") + "threadIdx.x", 0, matmul_.m - 1);
+  builder_.Open(/*is_branch=*/true);
+  const Shape& shape = slot_matmul.result()->type.shape;
+  const Shape rows_shape(shape.begin(), shape.end() - 1);
+  const Exprs place = Coordinates(builder_, Variable("slot_row"), rows_shape, "slot_row");
+  const Value* slots = slot_matmul.operand(kSlotsOfProduct);
+  const Exprs of_slots(place.begin(), place.begin() + slots->type.rank());
+  const Expr checked = lowering_.SlotAt(slot_matmul, kSlotsOfProduct, of_slots, kBankOfProduct);
+  builder_.Assign("slot", builder_.Write(checked, {}));
+  builder_.CloseIf(And("threadIdx.x" < rows, "slot_row" < RowCount()));
+  return "slot";
 }
 
 std::string ProductPlanner::EpilogueInWords() const {

@@ -66,6 +66,9 @@ class ProductPlanner {
   // writes down where that is.
   Expr FirstOfPack(int64_t lanes, const CExpr& lanes_name);
 
+  // The slot, for `slot_matmul`, of row number threadIdx.x of the `rows` of a tile; -1 for none.
+  CExpr ReadSlot(const Node& slot_matmul, const CExpr& rows);
+
   // Where a value of the product's rows has the element at `row` and `column`.
   Exprs IndexOf(const Value* value, const Expr& row, const Expr& column);
   // The same of the product.
@@ -86,8 +89,9 @@ class ProductPlanner {
   KernelBuilder& builder_;
   RegionLowering lowering_;
   const Node* product_ = nullptr;
-  CExpr a_, b_;            // a_: also the function that makes it
-  CExpr columns_, depth_;  // what the kernel calls these
+  const Node* last_in_tile_ = nullptr;  // what the epilogue begins behind: the product, mostly
+  CExpr a_, b_;                         // a_: also the function that makes it
+  CExpr columns_, depth_;               // what the kernel calls these
 };
 
 // The kernels of schedules, but for those that other planners make; `tile` is a Tile or a

@@ -1,16 +1,24 @@
 #!/usr/bin/env python3
 """Puts small faults into passes and planners, one at a time, and says which judge finds each.
 
-usage: run.py [--build FOLDER] [--only WORDS] [--first N] [--faults N] [--ask PROGRAM:TESTS] [--work FOLDER] [--table FILE.md]
+usage: run.py [--build FOLDER] [--only WORDS] [--first N] [--faults N] [--ask PROGRAM:TESTS] [--work FOLDER] [--jobs N] [--minutes N]
+              [--table FILE.md]
+       run.py --compile --work FOLDER      compiles and links what the judges need, and asks none
        run.py --check      every fault still names text that its file has exactly once; builds nothing
 
-A fault changes one place of one source file. That file alone is compiled and linked in the place of the true one; no file of the checkout is
-touched. Judges run in order of speed until one that compares answers finds the fault; goldens, which only see that a text is another, run
-for each fault and are named beside it. Seconds are of a processor, so that other work on the machine changes neither a verdict nor the table.
-Exit code 1: a fault that no judge of answers finds, unless its line in faults.txt says why none can.
+A fault changes one place of one source file; no file of the checkout is touched. The judges are linked with the compiler as a library, and
+before it with `libfault.so`: what that has takes the place of what the library has. Each fault is such a file, of its source file alone, so that a
+judge is linked once. All are kept in FOLDER, which another machine may go on with that has neither the build nor its libraries.
+
+Judges run in order of speed until one that compares answers finds the fault; goldens, which only see that a text is another, run for each fault
+and are named beside it. First all judges are asked without any fault, and must find none. Seconds are of a processor, so that other work on the
+machine changes neither a verdict nor the table. Exit code 1: a fault that no judge of answers finds, unless its line in faults.txt says why none
+can.
 """
 
 import argparse
+import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
@@ -21,6 +29,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -93,68 +103,101 @@ def read_faults():
 
 
 class Builder:
-    """Compiles one file and links programs with it, by the commands of the build."""
+    """Keeps in `folder` the judges, and of each fault a library, by the commands of the build."""
 
-    def __init__(self, build, work):
-        self.build, self.work = build, work
-        self.links = {}
-        self.compiles = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())
-                         if "fusec_compiler.dir" in entry["output"]}
+    def __init__(self, build, folder):
+        self.build, self.folder = build, folder
 
-    def compile(self, fault):
-        """The object of the faulty file, or None where it does not compile."""
-        entry = self.compiles[str(ROOT / fault.file)]
-        source = self.work / pathlib.Path(fault.file).name
-        source.write_text(fault.apply())
+    def library_folder(self, fault):
+        """Where libfault.so is; without a fault, an empty one."""
+        key = f"{fault.file}|{fault.apply()}" if fault else "none"
+        return self.folder / "faults" / hashlib.sha256(key.encode()).hexdigest()[:16]
+
+    def library(self, fault):
+        """The folder of libfault.so, which it makes if it is not there."""
+        folder = self.library_folder(fault)
+        if not (folder / "libfault.so").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            source = folder / (pathlib.Path(fault.file).name if fault else "none.cc")
+            source.write_text(fault.apply() if fault else "")
+            words = self.compile_command(fault) if fault else ["c++", "-fPIC"]
+            self.call([*words, "-c", source, "-o", folder / "fault.o"], f"{fault.file}: {fault.wrong}" if fault else "nothing")
+            self.call(["c++", "-shared", "-s", "-Wl,-soname,libfault.so", folder / "fault.o", "-o", folder / "libfault.so"], "a library")
+            (folder / "fault.o").unlink()
+        return folder
+
+    def compile_command(self, fault):
+        """That of the file, without its names."""
+        commands = json.loads((self.build / "compile_commands.json").read_text())
+        entry = next(entry for entry in commands if entry["file"] == str(ROOT / fault.file) and "fusec_compiler.dir" in entry["output"])
         words = shlex.split(entry["command"])
-        words[words.index("-o") + 1] = str(self.work / "faulty.o")
-        words[words.index("-c") + 1] = str(source)
-        words += ["-Wno-error", "-w"]  # what a fault leaves unused
-        self.true_object = entry["output"]
-        done = subprocess.run(words, cwd=self.build, capture_output=True, text=True)
+        for option in ("-o", "-c"):
+            at = words.index(option)
+            del words[at:at + 2]
+        return [*words, "-Wno-error", "-w"]  # what a fault leaves unused
+
+    def link_command(self, program):
+        commands = subprocess.run(["ninja", "-t", "commands", program], cwd=self.build, capture_output=True, text=True, check=True)
+        words = shlex.split(commands.stdout.splitlines()[-1].split("&&")[1])
+        del words[words.index("-o"):words.index("-o") + 2]
+        return [word for word in words if not word.startswith("-static-lib")]
+
+    def programs(self):
+        """Links the judges' programs that are not there."""
+        folder = self.folder / "programs"
+        folder.mkdir(parents=True, exist_ok=True)
+        compiler = folder / "libcompiler.so"
+        lld = ["-fuse-ld=lld"] if pathlib.Path("/usr/bin/ld.lld").exists() else []
+        for program in sorted({judge.program for judge in GOLDENS + JUDGES}):
+            if (folder / program).exists():
+                continue
+            words = self.link_command(program)
+            of_compiler = [word for word in words if "/fusec_compiler.dir/" in word]
+            if not compiler.exists():
+                archives = [word for word in words if word.endswith(".a") and "gtest" not in word and "property" not in word]
+                self.call(["c++", "-shared", "-s", *lld, "-Wl,-soname,libcompiler.so", *of_compiler, *archives, "-fopenmp", "-lz", "-ldl", "-o", compiler],
+                          "the compiler as a library")
+            others = [word for word in words if word not in of_compiler]
+            at = next(i for i, word in enumerate(others) if word.endswith(".a"))
+            libraries = ["-Wl,--no-as-needed", self.library(None) / "libfault.so", compiler, "-Wl,--as-needed"]
+            self.call([*others[:at], *libraries, *others[at:], *lld, "-s", "-o", folder / program], program)
+        return folder
+
+    def call(self, words, what):
+        done = subprocess.run([str(word) for word in words], cwd=self.build, capture_output=True, text=True)
         if done.returncode != 0:
-            raise SystemExit(f"{fault.file}: the fault does not compile: {fault.wrong}\n{done.stderr[:2000]}")
-
-    def link(self, program):
-        """The program with the faulty object."""
-        if program not in self.links:
-            commands = subprocess.run(["ninja", "-t", "commands", program], cwd=self.build, capture_output=True, text=True, check=True)
-            self.links[program] = shlex.split(commands.stdout.splitlines()[-1].split("&&")[1])
-        words = list(self.links[program])
-        words[words.index("-o") + 1] = str(self.work / program)
-        words[words.index(self.true_object)] = str(self.work / "faulty.o")
-        if pathlib.Path("/usr/bin/ld.lld").exists():
-            words.append("-fuse-ld=lld")
-        subprocess.run(words, cwd=self.build, check=True)
-        return self.work / program
+            raise SystemExit(f"does not compile or link: {what}\n{done.stderr[:2000]}")
 
 
-def processor_seconds():
-    """Of all children that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def run_limited(words, cwd, environment):
+    """The exit status, what was printed, and the seconds of a processor."""
+    with tempfile.TemporaryFile() as output:
+        limit = (MOST_SECONDS, MOST_SECONDS + 10)
+        process = subprocess.Popen(words, cwd=cwd, env=environment, stdout=output, stderr=subprocess.DEVNULL,
+                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, limit))
+        timer = threading.Timer(MOST_SECONDS_ASLEEP, process.kill)
+        timer.start()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        timer.cancel()
+        output.seek(0)
+        return process.returncode, output.read().decode(errors="replace"), used.ru_utime + used.ru_stime
 
 
-def ask(judge, program, build):
-    """What the program fails with, or None; and the seconds that it took."""
-    begin = processor_seconds()
-    words = [str(program), f"--gtest_filter={judge.tests}", "--gtest_fail_fast"]
-    try:
-        done = subprocess.run(words, cwd=build, env=os.environ | judge.settings, capture_output=True, text=True, errors="replace",
-                              timeout=MOST_SECONDS_ASLEEP,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 10)))
-    except subprocess.TimeoutExpired:
-        return ENDLESS, processor_seconds() - begin
-    seconds = processor_seconds() - begin
-    if done.returncode == -signal.SIGXCPU:
+def ask(judge, folder, library, cwd):
+    """What the judge finds with the library, or None; and the seconds that it took."""
+    words = [str(folder / judge.program), f"--gtest_filter={judge.tests}", "--gtest_fail_fast"]
+    environment = os.environ | judge.settings | {"LD_LIBRARY_PATH": f"{library}:{folder}"}
+    code, output, seconds = run_limited(words, cwd, environment)
+    if code == -signal.SIGXCPU or seconds >= MOST_SECONDS or code == -signal.SIGKILL:
         return ENDLESS, seconds
-    if done.returncode == 0:
+    if code == 0:
         return None, seconds
-    failed = re.findall(r"^\[  FAILED  \] ([\w/.]+)", done.stdout, re.M)
-    started = re.findall(r"^\[ RUN      \] ([\w/.]+)", done.stdout, re.M)
+    failed = re.findall(r"^\[  FAILED  \] ([\w/.]+)", output, re.M)
+    started = re.findall(r"^\[ RUN      \] ([\w/.]+)", output, re.M)
     if failed:
         return failed[0], seconds
-    return f"{started[-1] if started else program.name} crashes", seconds
+    return f"{started[-1] if started else judge.program} crashes", seconds
 
 
 def judges_of(fault):
@@ -163,17 +206,13 @@ def judges_of(fault):
     return judges[:OF_GRAPHS] if fault.equal else judges
 
 
-def try_fault(fault, builder, asked):
-    """The row of the table, by `asked` alone if it is a judge."""
-    builder.compile(fault)
+def try_fault(fault, asks, asked):
+    """The row of the table, by `asked` alone if it is a judge. `asks(judge)` is what it finds, and the seconds."""
     row = {"file": fault.file, "what": fault.what, "goldens": None, "judge": None, "test": None, "equal": fault.equal, "seconds": 0.0}
     for judge in [] if asked else GOLDENS:
-        row["goldens"] = row["goldens"] or ask(judge, builder.link(judge.program), builder.build)[0]
-    linked = {}
+        row["goldens"] = row["goldens"] or asks(judge)[0]
     for judge in [asked] if asked else judges_of(fault):
-        if judge.program not in linked:
-            linked[judge.program] = builder.link(judge.program)
-        test, seconds = ask(judge, linked[judge.program], builder.build)
+        test, seconds = asks(judge)
         row["seconds"] += seconds
         if test == ENDLESS:
             row["test"] = f"{judge.name} {ENDLESS}"
@@ -201,7 +240,10 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--faults", type=int, default=10**6)
     parser.add_argument("--ask", metavar="PROGRAM:TESTS", help="these tests alone, and no goldens: property_tests:CaseGraphs.*")
-    parser.add_argument("--work", type=pathlib.Path, help="a folder that keeps rows.json: a run that was ended goes on there")
+    parser.add_argument("--work", type=pathlib.Path, help="a folder that keeps what was linked and answered: a run that was ended goes on there")
+    parser.add_argument("--compile", action="store_true", help="compile and link only")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="judges that run at a time")
+    parser.add_argument("--minutes", type=float, default=10**6, help="ask no judge after so many")
     parser.add_argument("--table", type=pathlib.Path)
     arguments = parser.parse_args()
     faults = read_faults()
@@ -217,7 +259,7 @@ def main():
         work = (arguments.work or pathlib.Path(scratch)).resolve()
         work.mkdir(parents=True, exist_ok=True)
         asked = Judge(arguments.ask, *arguments.ask.split(":", 1)) if arguments.ask else None
-        rows = run(chosen[arguments.first:][: arguments.faults], arguments.build.resolve(), work, asked)
+        rows = run(chosen[arguments.first:][: arguments.faults], arguments, work, asked)
     if arguments.table:
         arguments.table.write_text(table(rows))
     missed = [row for row in rows if not row["judge"] and not row["equal"]]
@@ -233,19 +275,72 @@ def passes():
     return [name.replace("-", "_") for name in names]
 
 
-def run(faults, build, work, asked):
-    kept = work / "rows.json"
-    known = json.loads(kept.read_text()) if kept.exists() else {}
-    builder = Builder(build, work)
-    rows = []
-    for fault in faults:
-        key = f"{fault.file}|{fault.right}|{fault.wrong}|{asked.name if asked else ''}"
-        if key not in known:
-            known[key] = try_fault(fault, builder, asked)
-            kept.write_text(json.dumps(known, indent=1))
-        row = known[key]
+class OutOfTime(Exception):
+    """The minutes that were given are over."""
+
+
+class Answers:
+    """What judges have said so far, kept in a file, so that a run that was ended goes on."""
+
+    def __init__(self, file):
+        self.file, self.lock = file, threading.Lock()
+        self.known = json.loads(file.read_text()) if file.exists() else {}
+
+    def get(self, key, make):
+        with self.lock:
+            if key in self.known:
+                return self.known[key]
+        answer = make()
+        with self.lock:
+            self.known[key] = answer
+            self.file.write_text(json.dumps(self.known, indent=1))
+        return answer
+
+
+def run(faults, arguments, work, asked):
+    builder = Builder(arguments.build.resolve(), work)
+    # Without a fault first: it takes longest.
+    jobs = [None, *faults]
+    pool = concurrent.futures.ThreadPoolExecutor(arguments.jobs)
+    for library in [pool.submit(builder.library, fault) for fault in jobs]:
+        library.result()
+    folder = builder.programs()
+    if arguments.compile:
+        return []
+    answers = Answers(work / "answers.json")
+    end = time.monotonic() + 60 * arguments.minutes
+
+    def asks_of(fault):
+        library = builder.library_folder(fault)
+
+        def asks(judge):
+            def make():
+                if time.monotonic() > end:
+                    raise OutOfTime
+                return ask(judge, folder, library, ROOT)
+            return answers.get(f"{library.name}|{judge.program}|{judge.tests}|{judge.settings}", make)
+        return asks
+
+    def job(fault):
+        if fault:
+            return try_fault(fault, asks_of(fault), asked)
+        return [f"{judge.name}: {test}" for judge in ([asked] if asked else GOLDENS + JUDGES) if (test := asks_of(None)(judge)[0])]
+
+    rows, futures, late = [], [pool.submit(job, fault) for fault in jobs], 0
+    for fault, future in zip(jobs, futures):
+        try:
+            row = future.result()
+        except OutOfTime:
+            late += 1
+            continue
+        if not fault:
+            if row:
+                raise SystemExit("without any fault, judges find: " + ", ".join(row))
+            continue
         rows.append(row)
         print(f"{row['judge'] or 'NONE':10} {row['seconds']:6.1f} s  {fault.file}: {fault.what}", flush=True)
+    if late:
+        raise SystemExit(f"{late} of {len(jobs)} not ended in {arguments.minutes} minutes; the same command goes on")
     return rows
 
 
