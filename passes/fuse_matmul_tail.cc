@@ -91,10 +91,9 @@ void AddRowReads(const Graph& graph, const ReaderMap& readers, ShapeRef shape, N
 // registers. Whether there is one.
 bool AddSlotAddend(const Graph& graph, const ReaderMap& readers, const Node& matmul,
                    NodeSet& group) {
-  const auto found = readers.find(matmul.result());
-  if (found == readers.end() || found->second.size() != 1 || !group.count(found->second[0]))
-    return false;
-  const Node* addend = SlotAddendOf(*found->second[0], matmul);
+  if (!HasOneReader(graph, readers, matmul.result())) return false;
+  const Node* sum = readers.at(matmul.result())[0];
+  const Node* addend = group.count(sum) ? SlotAddendOf(*sum, matmul) : nullptr;
   if (addend == nullptr || !HasOneReader(graph, readers, addend->result())) return false;
   group.insert(addend);
   if (!IsConvex(graph, group)) group.erase(addend);

@@ -62,6 +62,16 @@ __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, i
 }
 #endif
 
+// Waits for all threads that make the sums of the tile: those of the block or of the cluster.
+template <class Shape>
+__device__ __forceinline__ void AwaitSums() {
+  if constexpr (Shape::kClusterBlocks > 1) {
+    AwaitCluster();
+  } else {
+    __syncthreads();
+  }
+}
+
 // Adds up the parts that the blocks of the cluster have at the place that is `own` in this one.
 template <int kBlocks, int kCount>
 __device__ __forceinline__ Vector<float, kCount> SumOfBlocks(const float* own) {

@@ -90,16 +90,6 @@ __device__ __forceinline__ ChunkRange ChunksOfBlock(int row_bytes) {
   return {0, chunks};
 }
 
-// Waits for all threads that make the sums of the tile: those of the block or of the cluster.
-template <class Shape>
-__device__ __forceinline__ void AwaitSums() {
-  if constexpr (Shape::kClusterBlocks > 1) {
-    AwaitCluster();
-  } else {
-    __syncthreads();
-  }
-}
-
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 // Waits for all threads of the block, which may call this at different places.
 __device__ __forceinline__ void AwaitBlock() { asm volatile("bar.sync 0;" ::: "memory"); }
@@ -378,8 +368,8 @@ __device__ __forceinline__ void MakeSums(int group, int chunks, typename Shape::
     MultiplySplitStages<Shape>(64 * group, chunks, memory, sums);
   } else {
     MultiplyStages<Shape>(64 * group, chunks, memory, sums);
-    for (int block = 0; block < Shape::kBlocks; ++block) {
-      if (blockIdx.x % Shape::kClusterBlocks == 0)
+    if (blockIdx.x % Shape::kClusterBlocks == 0) {
+      for (int block = 0; block < Shape::kBlocks; ++block)
         addend.AddTo(sums[block], first_row / 16 * 16, 64 * block);
     }
   }

@@ -255,11 +255,7 @@ __device__ __forceinline__ void MultiplyBySlots(const Left& left, int slot, cons
         memory.sums[depth_warp][rows[half]][column] = sums[i / 8][i % 2][2 * half + i % 4 / 2];
     }
   }
-  if constexpr (Shape::kClusterBlocks > 1) {
-    AwaitCluster();
-  } else {
-    __syncthreads();
-  }
+  AwaitSums<Shape>();
 }
 
 // Neighbouring sums of a row of the tile, from `column` of it on. Floats that are not finite are

@@ -228,7 +228,7 @@ std::vector<Variant> RegionKernels::PlannedSlots() const {
   Variant& first = variants.front();
   Variant shared = first;
   shared.choice.shape.cluster_blocks = blocks;
-  shared.suffix = "_cluster_" + std::to_string(blocks);
+  shared.suffix = shared.choice.Suffix();
   shared.to = std::min(first.to, kFewRowsOfSlots * tiles_at_once);
   if (shared.to == first.to) return {shared};
   first.from = shared.to + 1;

@@ -25,6 +25,7 @@ class TilePlanner : ProductPlanner {
                                    : std::get<schedule::Warpgroup>(schedule)),
         precision_(precision),
         lanes_(lanes) {
+    cluster_blocks_ = tile_.split_k.blocks;
     for (const auto& node : region.body->nodes) {
       const Node* addend = SlotAddendOf(*node, *product_);
       if (addend == nullptr || !HasRoomForSlots() || matrices() > 1 ||
@@ -72,16 +73,7 @@ class TilePlanner : ProductPlanner {
     return is_parameter ? builder_.SizeParameter(name, size, comment)
                         : builder_.expressions().Constant(name, size, comment);
   }
-  // Whether the blocks of a cluster share out the sums of a tile.
-  bool IsShared() const { return tile_.split_k.blocks > 1; }
-  CExpr ClusterBlocks() {
-    return builder_.expressions().Constant("cluster_blocks", tile_.split_k.blocks,
-                                           "that share out the sums");
-  }
   const char* WhoseTile() const { return IsShared() ? "of a cluster" : "of a block"; }
-  // The number of the block, or of its cluster.
-  CExpr TileNumber() const { return IsShared() ? "tile" : BlockNumber(); }
-
   // The kernel's name of what the tile is made by.
   void DeclareShape() {
     IndexWriter& names = builder_.expressions();
@@ -134,12 +126,7 @@ class TilePlanner : ProductPlanner {
     const Expr row_tiles = CeilDiv(matmul_.m, tile.rows, builder_.ranges());
     const int64_t column_tiles = CeilDiv(columns(), tile.columns);
     const Expr tiles_in_all = row_tiles * column_tiles * matrices();
-    plan.cluster_blocks = tile.split_k.blocks;
-    plan.blocks = tiles_in_all * tile.split_k.blocks;
-    plan.launch_in_words =
-        (IsShared() ? "a cluster of " + std::to_string(tile.split_k.blocks) + " makes "
-                    : "a block makes ") +
-        std::to_string(tile.rows) + " x " + std::to_string(tile.columns) + " of the result";
+    LaunchTiles(tiles_in_all, tile.rows, tile.columns);
     const CExpr rows = names.Constant("tile_rows", tile.rows, WhoseTile());
     const CExpr width = names.Constant("tile_columns", tile.columns, WhoseTile());
     DeclareShape();
@@ -147,22 +134,20 @@ class TilePlanner : ProductPlanner {
     plan.drawing = Draw();
     DeclareSharedMemory(builder_);
     const CExpr tiles = Size(TakesTiles(), "column_tiles", column_tiles, "tiles side by side");
-    if (IsShared()) Let("tile", BlockNumber() / ClusterBlocks(), 0, tiles_in_all - 1);
-    const CExpr neighbours = ChooseMatrix(TileNumber(), tiles);
-    Let("first_row", TileNumber() / neighbours * rows, 0, matmul_.m - 1);
-    Let("first_column", TileNumber() % tiles * width, 0, matmul_.n - 1);
+    const CExpr number = NumberOfTile(tiles_in_all);
+    const CExpr neighbours = ChooseMatrix(number, tiles);
+    Let("first_row", number / neighbours * rows, 0, matmul_.m - 1);
+    Let("first_column", number % tiles * width, 0, matmul_.n - 1);
     builder_.Blank();
     Multiply(rows, width);
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
-    const CExpr share = ShareOfRows(rows);
+    const CExpr share = ShareOfRows(tile.rows, rows);
     if (lanes_ == 1)
       StoreElements(share, width);
     else
       StoreVectors(share);
-    if (!IsShared()) return;
-    builder_.Blank();
-    builder_.AppendCall("LeaveCluster()");
+    EndTile();
   }
 
   Drawing Draw() const {
@@ -174,16 +159,6 @@ class TilePlanner : ProductPlanner {
     return by_warps_ ? DrawTile(*by_warps_, drawn)
                      : DrawTile(std::get<schedule::Warpgroup>(schedule_), drawn);
   }
-
-  // How many rows of the tile the block stores, of a cluster from first_tile_row on.
-  CExpr ShareOfRows(const CExpr& rows) {
-    if (!IsShared()) return rows;
-    const int64_t share = tile_.rows / tile_.split_k.blocks;
-    const CExpr name = builder_.expressions().Constant("block_rows", share, "that a block stores");
-    Let("first_tile_row", BlockNumber() % ClusterBlocks() * name, 0, tile_.rows - 1);
-    return name;
-  }
-  CExpr FromTileRow(const CExpr& from) const { return IsShared() ? "first_tile_row" + from : from; }
 
   void Multiply(const CExpr& rows, const CExpr& width) {
     const CExpr m = RowCount();

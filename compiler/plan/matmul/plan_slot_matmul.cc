@@ -48,7 +48,9 @@ class SlotPlanner : ProductPlanner {
         precision_(options.matmul_precision),
         tile_(std::max<int64_t>(builder.shape().rows, kFewRowsOfSlots), columns(), depth(),
               PackElements(),
-              builder.shape().cluster_blocks > 0 ? ClusterOfSlots(*product_, options) : 1) {}
+              builder.shape().cluster_blocks > 0 ? ClusterOfSlots(*product_, options) : 1) {
+    cluster_blocks_ = tile_.cluster_blocks;
+  }
 
   KernelPlan Plan() {
     NameOperands(/*reads_weights=*/true, /*takes_sizes=*/false);
@@ -61,13 +63,8 @@ class SlotPlanner : ProductPlanner {
     const int64_t column_tiles = CeilDiv(columns(), tile_.columns);
     plan.block_size = 32 * kWarps;
     const Expr tiles_in_all = CeilDiv(matmul_.m, tile_.rows, builder_.ranges()) * column_tiles;
-    plan.cluster_blocks = tile_.cluster_blocks;
-    plan.blocks = tiles_in_all * tile_.cluster_blocks;
+    LaunchTiles(tiles_in_all, tile_.rows, tile_.columns);
     plan.shared_bytes = static_cast<int>(tile_.SharedBytes());
-    plan.launch_in_words =
-        (IsShared() ? "a cluster of " + std::to_string(tile_.cluster_blocks) + " makes "
-                    : "a block makes ") +
-        std::to_string(tile_.rows) + " x " + std::to_string(tile_.columns) + " of the result";
     const CExpr rows = names.Constant("tile_rows", tile_.rows, "of a block");
     const CExpr width = names.Constant("tile_columns", tile_.columns, "of a block");
     const CExpr group_warps =
@@ -85,8 +82,7 @@ class SlotPlanner : ProductPlanner {
     builder_.Append(Statement::Using("Shape", Template("SlotShape", std::move(shape))));
     DeclareSharedMemory(builder_);
     const CExpr tiles = names.Constant("column_tiles", column_tiles, "tiles side by side");
-    if (IsShared()) Let("tile", BlockNumber() / ClusterBlocks(), 0, tiles_in_all - 1);
-    const CExpr tile = IsShared() ? "tile" : BlockNumber();
+    const CExpr tile = NumberOfTile(tiles_in_all);
     Let("first_row", tile / tiles * rows, 0, matmul_.m - 1);
     Let("first_column", tile % tiles * width, 0, matmul_.n - 1);
     builder_.Blank();
@@ -100,20 +96,11 @@ class SlotPlanner : ProductPlanner {
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     StoreTile(rows);
-    if (IsShared()) {
-      builder_.Blank();
-      builder_.AppendCall("LeaveCluster()");
-    }
+    EndTile();
     return Finish(0);
   }
 
  private:
-  // Whether the blocks of a cluster share out the sums of a tile.
-  bool IsShared() const { return tile_.cluster_blocks > 1; }
-  CExpr ClusterBlocks() {
-    return builder_.expressions().Constant("cluster_blocks", tile_.cluster_blocks,
-                                           "that share out the sums");
-  }
   // Neighbours that a thread takes of a row: 16 bytes, or as many as four threads fill with a step
   // of halves.
   int64_t PackElements() const { return dtype() != Dtype::kF32 && depth() % 32 == 0 ? 8 : 4; }
@@ -122,11 +109,7 @@ class SlotPlanner : ProductPlanner {
   // Four neighbours at a time; each block of a cluster stores some of the rows.
   void StoreTile(CExpr rows) {
     IndexWriter& names = builder_.expressions();
-    if (IsShared()) {
-      const int64_t share = tile_.rows / tile_.cluster_blocks;
-      rows = names.Constant("block_rows", share, "that a block stores");
-      Let("first_tile_row", BlockNumber() % ClusterBlocks() * rows, 0, tile_.rows - 1);
-    }
+    rows = ShareOfRows(tile_.rows, rows);
     const CExpr lanes = names.Constant("lanes", kLanes, "neighbours that a thread makes at once");
     const int64_t vectors = tile_.columns / kLanes;
     const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
@@ -134,8 +117,7 @@ class SlotPlanner : ProductPlanner {
         LoopHeader(builder_, "i", "threadIdx.x", rows * count, "Shape::kThreads");
     builder_.Open();
     builder_.DefineVariable("i", 0, tile_.rows * vectors - 1);
-    const CExpr own_row = "i" / count;
-    Let("tile_row", IsShared() ? "first_tile_row" + own_row : own_row, 0, tile_.rows - 1);
+    Let("tile_row", FromTileRow("i" / count), 0, tile_.rows - 1);
     Let("tile_vector", "i" % count, 0, vectors - 1);
     Let("row", "first_row + tile_row", 0, matmul_.m - 1);
     Let("vector", "first_column" / lanes + "tile_vector", 0, columns() / kLanes - 1);

@@ -153,6 +153,40 @@ std::string ProductPlanner::OpsInWords(bool behind_product) const {
   return words;
 }
 
+CExpr ProductPlanner::ClusterBlocks() {
+  return builder_.expressions().Constant("cluster_blocks", cluster_blocks_,
+                                         "that share out the sums");
+}
+
+void ProductPlanner::LaunchTiles(const Expr& tiles, int64_t rows, int64_t columns) {
+  KernelPlan& plan = builder_.plan();
+  plan.cluster_blocks = cluster_blocks_;
+  plan.blocks = tiles * cluster_blocks_;
+  plan.launch_in_words = (IsShared() ? "a cluster of " + std::to_string(cluster_blocks_) + " makes "
+                                     : "a block makes ") +
+                         std::to_string(rows) + " x " + std::to_string(columns) + " of the result";
+}
+
+CExpr ProductPlanner::NumberOfTile(const Expr& tiles) {
+  if (!IsShared()) return BlockNumber();
+  Let("tile", BlockNumber() / ClusterBlocks(), 0, tiles - 1);
+  return "tile";
+}
+
+CExpr ProductPlanner::ShareOfRows(int64_t rows, const CExpr& name) {
+  if (!IsShared()) return name;
+  const CExpr share =
+      builder_.expressions().Constant("block_rows", rows / cluster_blocks_, "that a block stores");
+  Let("first_tile_row", BlockNumber() % ClusterBlocks() * share, 0, rows - 1);
+  return share;
+}
+
+void ProductPlanner::EndTile() {
+  if (!IsShared()) return;
+  builder_.Blank();
+  builder_.AppendCall("LeaveCluster()");
+}
+
 CExpr ProductPlanner::ReadSlot(const Node& slot_matmul, const CExpr& rows) {
   builder_.Comment("The slot of row number threadIdx.x of the tile.");
   builder_.Append(Statement::Declare("int", "slot", -1));

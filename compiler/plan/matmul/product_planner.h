@@ -66,6 +66,18 @@ class ProductPlanner {
   // writes down where that is.
   Expr FirstOfPack(int64_t lanes, const CExpr& lanes_name);
 
+  // Of tiles that a cluster of blocks makes, which share out the sums, where there are several:
+  bool IsShared() const { return cluster_blocks_ > 1; }
+  CExpr ClusterBlocks();
+  // Sets the launch of tiles of `rows` x `columns`, `tiles` in all.
+  void LaunchTiles(const Expr& tiles, int64_t rows, int64_t columns);
+  // The number of the tile, which is written down where it is not that of the block.
+  CExpr NumberOfTile(const Expr& tiles);
+  // How many of a tile's `rows` the block stores; of a cluster, from first_tile_row on.
+  CExpr ShareOfRows(int64_t rows, const CExpr& name);
+  CExpr FromTileRow(const CExpr& from) const { return IsShared() ? "first_tile_row" + from : from; }
+  void EndTile();
+
   // The slot, for `slot_matmul`, of row number threadIdx.x of the `rows` of a tile; -1 for none.
   CExpr ReadSlot(const Node& slot_matmul, const CExpr& rows);
 
@@ -89,6 +101,7 @@ class ProductPlanner {
   KernelBuilder& builder_;
   RegionLowering lowering_;
   const Node* product_ = nullptr;
+  int cluster_blocks_ = 1;              // that make a tile, which planners set first
   const Node* last_in_tile_ = nullptr;  // what the epilogue begins behind: the product, mostly
   CExpr a_, b_;                         // a_: also the function that makes it
   CExpr columns_, depth_;               // what the kernel calls these

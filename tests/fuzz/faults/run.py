@@ -18,6 +18,7 @@ can.
 
 import argparse
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
@@ -128,11 +129,15 @@ class Builder:
             (folder / "fault.o").unlink()
         return folder
 
+    @functools.cached_property
+    def commands(self):
+        """By file, of those of the compiler."""
+        entries = json.loads((self.build / "compile_commands.json").read_text())
+        return {entry["file"]: entry["command"] for entry in entries if "fusec_compiler.dir" in entry["output"]}
+
     def compile_command(self, fault):
         """That of the file, without its names."""
-        commands = json.loads((self.build / "compile_commands.json").read_text())
-        entry = next(entry for entry in commands if entry["file"] == str(ROOT / fault.file) and "fusec_compiler.dir" in entry["output"])
-        words = shlex.split(entry["command"])
+        words = shlex.split(self.commands[str(ROOT / fault.file)])
         for option in ("-o", "-c"):
             at = words.index(option)
             del words[at:at + 2]
@@ -262,14 +267,18 @@ def main():
         work = (arguments.work or pathlib.Path(scratch)).resolve()
         work.mkdir(parents=True, exist_ok=True)
         asked = Judge(arguments.ask, *arguments.ask.split(":", 1)) if arguments.ask else None
-        rows = run(chosen[arguments.first:][: arguments.faults], arguments, work, asked)
+        chosen = chosen[arguments.first:][: arguments.faults]
+        rows = run(chosen, arguments, work, asked)
     if arguments.table:
         arguments.table.write_text(table(rows))
     missed = [row for row in rows if not row["judge"] and not row["equal"]]
     for row in missed:
         print(f"no judge of answers finds: {row['file']}: {row['what']}")
-    print(f"{len(rows) - len(missed)} passed, {len(missed)} failed")
-    sys.exit(bool(missed))
+    late = 0 if arguments.compile else len(chosen) - len(rows)
+    if late:
+        print(f"{late} not ended in {arguments.minutes} minutes; the same command goes on")
+    print(f"{len(rows) - len(missed)} passed, {len(missed) + late} failed")
+    sys.exit(bool(missed or late))
 
 
 def passes():
@@ -330,19 +339,16 @@ def run(faults, arguments, work, asked):
             return answers.get(key, lambda: confirmed(judge))
         return asks
 
-    rows, late = [], 0
+    rows = {}
     futures = {pool.submit(try_fault, fault, asks_of(fault), asked): fault for fault in faults}
     for future in concurrent.futures.as_completed(futures):
         try:
             row = future.result()
         except OutOfTime:
-            late += 1
             continue
-        rows.append(row)
+        rows[futures[future]] = row
         print(f"{row['judge'] or 'NONE':10} {row['seconds']:6.1f} s  {row['file']}: {row['what']}", flush=True)
-    if late:
-        print(f"{late} of {len(faults)} not ended in {arguments.minutes} minutes; the same command goes on")
-    return sorted(rows, key=lambda row: [fault.file + fault.what for fault in faults].index(row["file"] + row["what"]))
+    return [rows[fault] for fault in faults if fault in rows]
 
 
 if __name__ == "__main__":
