@@ -17,8 +17,10 @@ namespace {
 
 // Limits of a value along more places than these become one.
 constexpr int64_t kMostPlaces = 4096;
-// Of places that nothing limits, in an input that is limited elsewhere.
+// Of integers that nothing limits.
 constexpr int64_t kUnlimited = 1001;
+// Of places of floats that need not be integers.
+constexpr int64_t kAnyFloat = 0;
 
 // Of one value: at[0] for all its elements if `axis` is -1, else at[i] for place i of that axis,
 // where nothing is known of places that have none.
@@ -38,6 +40,7 @@ class LimitFinder {
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = *graph_.nodes[i];
       LimitIndices(node);
+      LimitIntegersInFloats(node);
       const auto found = limits_.find(node.result());
       if (found != limits_.end()) PassOn(node, found->second);
     }
@@ -49,8 +52,9 @@ class LimitFinder {
       const auto found = limits_.find(graph_.inputs[i].get());
       if (found == limits_.end()) continue;
       IndexLimits& result = by_name[graph_.InputName(i)];
+      const bool is_integer = IsInteger(graph_.inputs[i]->type.dtype);
       for (const auto& limit : found->second.at)
-        result.limits.push_back(limit.value_or(Expr(kUnlimited)));
+        result.limits.push_back(limit.value_or(Expr(is_integer ? kUnlimited : kAnyFloat)));
       const bool differ = std::any_of(result.limits.begin(), result.limits.end(),
                                       [&](const Expr& limit) { return limit != result.limits[0]; });
       if (differ)
@@ -82,7 +86,6 @@ class LimitFinder {
 
   void Limit(const Value* value, const Expr& limit) { Limit(value, Limits{-1, {limit}}); }
   void Limit(const Value* value, Limits limits) {
-    if (!IsInteger(value->type.dtype)) return;
     const auto differs = [&](const std::optional<Expr>& limit) { return limit != limits.at[0]; };
     if (std::none_of(limits.at.begin(), limits.at.end(), differs)) {
       if (!limits.at[0]) return;
@@ -108,8 +111,15 @@ class LimitFinder {
     // Integers of rank 2 and more that are calculated with are masks, as a rule, and masks add
     // (1 - mask) * -3.4e38 to scores: any other value would be an infinity.
     if (node.kind == OpKind::kCast && node.operand(0)->type.rank() >= 2 &&
-        IsFloat(node.result()->type.dtype))
+        IsInteger(node.operand(0)->type.dtype) && IsFloat(node.result()->type.dtype))
       Limit(node.operand(0), 2);
+  }
+
+  // Floats that are taken for integers are ids or lengths beside dense features in one matrix.
+  void LimitIntegersInFloats(const Node& node) {
+    if (node.kind != OpKind::kCast || !IsInteger(node.result()->type.dtype)) return;
+    const Value* floats = node.operand(0);
+    if (IsFloat(floats->type.dtype)) Limit(floats, kUnlimited);
   }
 
   // The elements of a value that is known at compile time.
@@ -147,6 +157,8 @@ class LimitFinder {
     const OpClass op_class = GetOpDef(node.kind).op_class;
     if (op_class == OpClass::kView || op_class == OpClass::kGather)
       return PassOnElements(node, limits);
+    const bool is_integer = IsInteger(node.result()->type.dtype);
+    if (!is_integer && node.kind != OpKind::kCast) return;  // what is calculated is not an id
     const IntegerFacts& facts = IntegerFactsOf(node.kind);
     if (facts.keeps_order && ascending_.count(node.result()))
       ascending_.insert(node.operands.begin(), node.operands.end());
@@ -227,8 +239,7 @@ class LimitFinder {
   }
 
   // What each place of the limited axis reads of `operand`.
-  std::vector<Read> ReadsByPlace(const Node& node, int operand, Index index,
-                                 const Limits& limits) {
+  std::vector<Read> ReadsByPlace(const Node& node, int operand, Index index, const Limits& limits) {
     std::vector<Read> reads;
     for (size_t i = 0; i < limits.at.size(); ++i) {
       index[limits.axis] = Expr(static_cast<int64_t>(i));

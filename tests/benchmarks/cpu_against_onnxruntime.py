@@ -42,12 +42,16 @@ def random_inputs(artifact, batch):
     inputs = {}
     for tensor in manifest["inputs"]:
         shape = [value_of(dim) for dim in tensor["shape"]]
-        if tensor["dtype"] == "f32":
+        if tensor["dtype"] == "f32" and "index_limits" not in tensor:
             inputs[tensor["name"]] = rng.standard_normal(shape).astype(np.float32)
             continue
         limits = np.array([value_of(limit) for limit in tensor.get("index_limits", ["1001"])])
         if len(limits) > 1:  # of the places of one axis
             limits = limits.reshape([-1 if axis == tensor["index_axis"] else 1 for axis in range(len(shape))])
+        if tensor["dtype"] == "f32":  # ids in some places, features in those of 0
+            ids = rng.integers(0, np.maximum(limits, 1), size=shape)
+            inputs[tensor["name"]] = np.where(limits == 0, rng.standard_normal(shape), ids).astype(np.float32)
+            continue
         ids = rng.integers(0, np.maximum(limits, 1), size=shape, dtype=tensor["dtype"].replace("i", "int"))
         inputs[tensor["name"]] = np.sort(ids) if tensor.get("ascending") else ids
     return inputs

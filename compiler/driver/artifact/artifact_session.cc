@@ -34,13 +34,22 @@ class RandomBits {
   uint64_t state_;
 };
 
-// What random data of an integer input stay below: one number for all, or one for each place of
-// the input's index axis.
+// Up to this every integer has a place of its own among the floats of that type.
+int64_t MostConsecutiveInteger(Dtype dtype) {
+  if (dtype == Dtype::kBF16) return 1 << 8;
+  if (dtype == Dtype::kF16) return 1 << 11;
+  return dtype == Dtype::kF32 ? int64_t{1} << 24 : int64_t{1} << 53;
+}
+
+// What random integers of an input stay below: one number for all, or one for each place of the
+// input's index axis. Floats of places of 0 may be any.
 Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
                                       ArrayRef<int64_t> symbols, bool masks) {
   const Dtype dtype = ToDtype(input.dtype);
   int64_t most = std::numeric_limits<int64_t>::max();
-  if (dtype == Dtype::kBool)
+  if (IsFloat(dtype))
+    most = MostConsecutiveInteger(dtype);
+  else if (dtype == Dtype::kBool)
     most = 2;
   else if (DtypeBytes(dtype) == 1)
     most = IsUnsigned(dtype) ? 256 : 128;
@@ -50,8 +59,10 @@ Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
   for (const runtime::DimExpression& limit : input.index_limits) {
     FUSEC_RUNTIME_ASSIGN(limits.emplace_back(), limit.Evaluate(symbols));
   }
-  if (limits.empty()) limits = {masks ? 2 : 1001};  // of an input that reaches no table
-  for (int64_t& limit : limits) limit = std::clamp<int64_t>(limit, 1, most);
+  if (limits.empty())  // of an input that reaches no table
+    limits = {IsFloat(dtype) ? 0 : masks ? 2 : 1001};
+  const int64_t least = IsFloat(dtype) ? 0 : 1;
+  for (int64_t& limit : limits) limit = std::clamp(limit, least, most);
   return limits;
 }
 
@@ -70,26 +81,42 @@ std::vector<int64_t> RandomParts(int64_t count, int64_t rows, bool offsets, Rand
   return values;
 }
 
-// Row-major, for an input of that shape.
-std::vector<int64_t> RandomIntegers(const runtime::TensorSignature& input, ArrayRef<int64_t> shape,
-                                    ArrayRef<int64_t> limits, bool zipf, RandomBits& random) {
-  int64_t count = 1, inner = 1;  // elements, and those of one place of the index axis
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    count *= shape[axis];
-    if (static_cast<int>(axis) > input.index_axis) inner *= shape[axis];
+int64_t RandomInteger(int64_t limit, bool zipf, RandomBits& random) {
+  if (!zipf) return random.Below(limit);
+  // The sum of 1 / i is about a logarithm, so that of even draws its inverse has that frequency.
+  const double draw = std::exp(random.InUnit() * std::log(static_cast<double>(limit) + 1));
+  return std::min(static_cast<int64_t>(draw) - 1, limit - 1);
+}
+
+// `limits` along that axis; a place whose limit is 0 takes floats in [-1, 1).
+void FillWithRandom(TensorData& data, ArrayRef<int64_t> limits, int axis, bool zipf,
+                    RandomBits& random) {
+  int64_t inner = 1;  // elements of one place of the axis
+  for (size_t i = axis + 1; i < data.dims().size(); ++i) inner *= data.dims()[i];
+  const bool is_float = IsFloat(data.dtype());
+  for (int64_t i = 0; i < data.element_count(); ++i) {
+    const int64_t limit = limits[i / inner % static_cast<int64_t>(limits.size())];
+    if (limit == 0) {
+      data.SetDouble(i, random.InUnit() * 2 - 1);
+      continue;
+    }
+    const int64_t value = RandomInteger(limit, zipf, random);
+    if (is_float)
+      data.SetDouble(i, static_cast<double>(value));
+    else
+      data.SetInt(i, value);
   }
-  const auto places = static_cast<int64_t>(limits.size());
-  std::vector<int64_t> values(count);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t limit = limits[i / inner % places];
-    // The sum of 1 / i is about a logarithm, so that of even draws its inverse has that frequency.
-    values[i] = zipf ? std::min(static_cast<int64_t>(std::exp(
-                                    random.InUnit() * std::log(static_cast<double>(limit) + 1))) -
-                                    1,
-                                limit - 1)
-                     : random.Below(limit);
+}
+
+// Along the last axis.
+void SortRows(TensorData& data) {
+  const int64_t length = data.dims().empty() ? 1 : data.dims().back();
+  std::vector<int64_t> row(length);
+  for (int64_t start = 0; length > 0 && start < data.element_count(); start += length) {
+    for (int64_t i = 0; i < length; ++i) row[i] = data.GetInt(start + i);
+    std::sort(row.begin(), row.end());
+    for (int64_t i = 0; i < length; ++i) data.SetInt(start + i, row[i]);
   }
-  return values;
 }
 
 // Zeros of that shape, if they fit into memory.
@@ -222,10 +249,6 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
   }
   FUSEC_ASSIGN(TensorData data, NewTensor(input, shape, dims));
   RandomBits random(RandomBits(flags.seed * 4096 + static_cast<uint64_t>(number)).Next());
-  if (IsFloat(data.dtype())) {
-    for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random.InUnit() * 2 - 1);
-    return data;
-  }
   if (input.total) {
     FUSEC_RUNTIME_ASSIGN(const int64_t rows, input.total->Evaluate(symbols));
     const auto parts = RandomParts(data.element_count(), rows, input.ascending, random);
@@ -234,13 +257,8 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
   }
   FUSEC_ASSIGN(const std::vector<int64_t> limits, LimitsOf(input, symbols, flags.masks));
   const bool zipf = flags.ids == "zipf" && !input.index_limits.empty() && !input.ascending;
-  std::vector<int64_t> values = RandomIntegers(input, shape, limits, zipf, random);
-  const int64_t length = shape.empty() ? 1 : shape.back();
-  for (size_t i = 0; input.ascending && length > 0 && i < values.size(); i += length) {
-    std::sort(values.begin() + static_cast<int64_t>(i),
-              values.begin() + static_cast<int64_t>(i) + length);
-  }
-  for (int64_t i = 0; i < data.element_count(); ++i) data.SetInt(i, values[i]);
+  FillWithRandom(data, limits, input.index_axis, zipf, random);
+  if (input.ascending) SortRows(data);
   return data;
 }
 

@@ -13,7 +13,7 @@ runtime::DimExpression Dim(const std::string& text) {
 }
 
 // One input of that type and with these limits along axis 1; "batch" is 4000.
-std::vector<int64_t> Draw(fusec_dtype dtype, ArrayRef<std::string> shape,
+TensorData DrawTensor(fusec_dtype dtype, ArrayRef<std::string> shape,
                           ArrayRef<std::string> limits, const RandomFlags& flags = {}) {
   runtime::Manifest manifest;
   manifest.symbols.push_back({"batch", 1, 65536});
@@ -24,10 +24,16 @@ std::vector<int64_t> Draw(fusec_dtype dtype, ArrayRef<std::string> shape,
   for (const std::string& limit : limits) input.index_limits.push_back(Dim(limit));
   if (limits.size() > 1) input.index_axis = 1;
   manifest.inputs.push_back(input);
-  const auto data = RandomInput(manifest, 0, {{"batch", 4000}}, flags);
+  auto data = RandomInput(manifest, 0, {{"batch", 4000}}, flags);
   EXPECT_TRUE(data) << data.error().message;
+  return data ? std::move(*data) : TensorData();
+}
+
+std::vector<int64_t> Draw(fusec_dtype dtype, ArrayRef<std::string> shape,
+                          ArrayRef<std::string> limits, const RandomFlags& flags = {}) {
+  const TensorData data = DrawTensor(dtype, shape, limits, flags);
   std::vector<int64_t> values;
-  for (int64_t i = 0; data && i < data->element_count(); ++i) values.push_back(data->GetInt(i));
+  for (int64_t i = 0; i < data.element_count(); ++i) values.push_back(data.GetInt(i));
   return values;
 }
 
@@ -63,6 +69,28 @@ TEST(RandomInput, NarrowTypesHoldWhatIsDrawn) {
   for (const int64_t value : Draw(FUSEC_I8, {"batch"}, {"5000"})) EXPECT_GE(value, 0);
   for (const int64_t value : Draw(FUSEC_BOOL, {"batch"}, {})) EXPECT_LE(value, 1);
   for (const int64_t value : Draw(FUSEC_I64, {"batch"}, {"0"})) EXPECT_EQ(value, 0);
+}
+
+TEST(RandomInput, FloatsAreIdsWhereTheirColumnHasALimit) {
+  const TensorData data = DrawTensor(FUSEC_F32, {"batch", "2"}, {"0", "300"});
+  double most[2] = {};
+  for (int64_t i = 0; i < data.element_count(); ++i) {
+    const double value = data.GetDouble(i);
+    most[i % 2] = std::max(most[i % 2], value);
+    if (i % 2 == 0) {
+      EXPECT_GE(value, -1);
+      EXPECT_LT(value, 1);
+    } else {
+      EXPECT_EQ(value, static_cast<int64_t>(value));
+      EXPECT_GE(value, 0);
+      EXPECT_LT(value, 300);
+    }
+  }
+  EXPECT_GT(most[0], 0.9);
+  EXPECT_EQ(most[1], 299);
+  // A half has no place for every integer above 256 or 2048.
+  const TensorData halves = DrawTensor(FUSEC_BF16, {"batch"}, {"100000"});
+  for (int64_t i = 0; i < halves.element_count(); ++i) EXPECT_LT(halves.GetDouble(i), 256);
 }
 
 }  // namespace

@@ -127,6 +127,22 @@ TEST(IndexLimits, AMaskThatIsCountedWithIsZeroOrOne) {
             "mask 2");
 }
 
+// A matrix of floats as deepctr-torch has it: ids in some columns, features in the others.
+TEST(IndexLimits, ColumnsOfFloatsThatBecomeIntegersAreIds) {
+  EXPECT_EQ(LimitsOf(R"(graph @g(%x "x": f32[batch, 4]) symbols(batch in 1..64) {
+  %table = constant() payload "aa" : f32[30, 4]
+  %ids = slice(%x) {starts = dims[0, 0], steps = [1, 1], shape = dims[batch, 1]} : f32[batch, 1]
+  %features = slice(%x) {starts = dims[0, 1], steps = [1, 1], shape = dims[batch, 2]} : f32[batch, 2]
+  %length = slice(%x) {starts = dims[0, 3], steps = [1, 1], shape = dims[batch, 1]} : f32[batch, 1]
+  %row = cast(%ids) {to = i64} : i64[batch, 1]
+  %y = gather(%table, %row) {axis = 0} : f32[batch, 1, 4]
+  %sum = add(%features, %length) : f32[batch, 2]
+  %count = cast(%length) {to = i64} : i64[batch, 1]
+  return %y, %sum, %count
+})"),
+            "x 30 0 0 1001 along 1");
+}
+
 TEST(CoarsestDtype, IsThatOfTheRoughestStepOnTheWay) {
   const auto graph = Parse(R"(graph @g(%x: f32[4], %z: f32[4]) {
   %half = cast(%x) {to = f16} : f16[4]

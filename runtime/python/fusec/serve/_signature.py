@@ -217,9 +217,11 @@ class Signature:
                 values[-1:] = sizes[spec.counts]
         elif spec.counts and spec.adds_up:
             values = random.multinomial(sizes[spec.counts], [1 / count] * count) if count else np.zeros(0)
-        elif spec.dtype.kind in "iu":
+        elif spec.dtype.kind in "iu" or spec.name in self.limits:  # floats too may be ids
             limits = [sizes.get(limit, 1) if isinstance(limit, str) else limit for limit in self.limits.get(spec.name, [2])]
-            values = random.integers(0, max(1, min([*limits, sizes.get(spec.counts, 2**31), 2**31, np.iinfo(spec.dtype).max])), shape)
+            most = np.iinfo(spec.dtype).max if spec.dtype.kind in "iu" else 2**8
+            at_most = [limit for limit in limits if limit > 0]  # places of 0 take any float
+            values = random.integers(0, max(1, min([*at_most, sizes.get(spec.counts, 2**31), 2**31, most])), shape)
         elif spec.dtype.kind == "b":
             values = random.integers(0, 2, shape)
         else:
@@ -235,7 +237,9 @@ def read_signature(model: Any) -> Signature:
     inputs = [_spec(info, about[info.name], dims) for info in model.inputs]
     outputs = [_spec(info, {}, dims) for info in model.outputs]
     limits = {
-        name: [int(limit) if limit.isdigit() else limit for limit in entry.get("index_limits", ["2"])] for name, entry in about.items()
+        name: [int(limit) if limit.isdigit() else limit for limit in entry["index_limits"]]
+        for name, entry in about.items()
+        if "index_limits" in entry
     }
     signature = Signature(tuple(inputs), tuple(outputs), dims, "", limits=limits)
     if any(entry.get("sizes") for entry in manifest["outputs"]):
