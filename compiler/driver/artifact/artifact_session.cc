@@ -59,9 +59,9 @@ Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
   for (const runtime::DimExpression& limit : input.index_limits) {
     FUSEC_RUNTIME_ASSIGN(limits.emplace_back(), limit.Evaluate(symbols));
   }
-  if (limits.empty())  // of an input that reaches no table
-    limits = {IsFloat(dtype) ? 0 : masks ? 2 : 1001};
   const int64_t least = IsFloat(dtype) ? 0 : 1;
+  if (limits.empty() && IsFloat(dtype)) limits = {0};
+  if (limits.empty()) limits = {masks ? 2 : 1001};  // of an input that reaches no table
   for (int64_t& limit : limits) limit = std::clamp(limit, least, most);
   return limits;
 }
@@ -93,29 +93,23 @@ void FillWithRandom(TensorData& data, ArrayRef<int64_t> limits, int axis, bool z
                     RandomBits& random) {
   int64_t inner = 1;  // elements of one place of the axis
   for (size_t i = axis + 1; i < data.dims().size(); ++i) inner *= data.dims()[i];
-  const bool is_float = IsFloat(data.dtype());
   for (int64_t i = 0; i < data.element_count(); ++i) {
     const int64_t limit = limits[i / inner % static_cast<int64_t>(limits.size())];
-    if (limit == 0) {
+    if (limit == 0)
       data.SetDouble(i, random.InUnit() * 2 - 1);
-      continue;
-    }
-    const int64_t value = RandomInteger(limit, zipf, random);
-    if (is_float)
-      data.SetDouble(i, static_cast<double>(value));
     else
-      data.SetInt(i, value);
+      data.SetInt(i, RandomInteger(limit, zipf, random));
   }
 }
 
-// Along the last axis.
+// Along the last axis, of floats and of integers below 2^53.
 void SortRows(TensorData& data) {
   const int64_t length = data.dims().empty() ? 1 : data.dims().back();
-  std::vector<int64_t> row(length);
+  std::vector<double> row(length);
   for (int64_t start = 0; length > 0 && start < data.element_count(); start += length) {
-    for (int64_t i = 0; i < length; ++i) row[i] = data.GetInt(start + i);
+    for (int64_t i = 0; i < length; ++i) row[i] = data.GetDouble(start + i);
     std::sort(row.begin(), row.end());
-    for (int64_t i = 0; i < length; ++i) data.SetInt(start + i, row[i]);
+    for (int64_t i = 0; i < length; ++i) data.SetDouble(start + i, row[i]);
   }
 }
 

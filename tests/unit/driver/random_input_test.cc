@@ -14,7 +14,7 @@ runtime::DimExpression Dim(const std::string& text) {
 
 // One input of that type and with these limits along axis 1; "batch" is 4000.
 TensorData DrawTensor(fusec_dtype dtype, ArrayRef<std::string> shape,
-                          ArrayRef<std::string> limits, const RandomFlags& flags = {}) {
+                      ArrayRef<std::string> limits, const RandomFlags& flags = {}) {
   runtime::Manifest manifest;
   manifest.symbols.push_back({"batch", 1, 65536});
   runtime::TensorSignature input;
@@ -69,6 +69,26 @@ TEST(RandomInput, NarrowTypesHoldWhatIsDrawn) {
   for (const int64_t value : Draw(FUSEC_I8, {"batch"}, {"5000"})) EXPECT_GE(value, 0);
   for (const int64_t value : Draw(FUSEC_BOOL, {"batch"}, {})) EXPECT_LE(value, 1);
   for (const int64_t value : Draw(FUSEC_I64, {"batch"}, {"0"})) EXPECT_EQ(value, 0);
+}
+
+TEST(RandomInput, PlacesInOneTableAscendInAnyType) {
+  for (const fusec_dtype dtype : {FUSEC_I64, FUSEC_F32}) {
+    runtime::Manifest manifest;
+    manifest.symbols.push_back({"batch", 1, 65536});
+    runtime::TensorSignature input;
+    input.dtype = dtype;
+    input.shape = {Dim("3"), Dim("batch")};
+    if (dtype == FUSEC_I64) input.index_limits = {Dim("300")};
+    input.ascending = true;
+    manifest.inputs.push_back(input);
+    const auto data = RandomInput(manifest, 0, {{"batch", 50}}, {});
+    ASSERT_TRUE(data) << data.error().message;
+    for (int64_t i = 0; i < 150; ++i) {
+      if (i % 50 == 0) continue;
+      EXPECT_LE(data->GetDouble(i - 1), data->GetDouble(i));
+    }
+    EXPECT_LT(data->GetDouble(0), data->GetDouble(49));
+  }
 }
 
 TEST(RandomInput, FloatsAreIdsWhereTheirColumnHasALimit) {
