@@ -15,6 +15,7 @@
 #include "compiler/package/weights_file.h"
 #include "compiler/plan/matmul/weight_panels.h"
 #include "compiler/support/check.h"
+#include "compiler/support/gpu.h"
 
 namespace fusec {
 
@@ -338,7 +339,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
     return found == graph.metadata.end() ? std::string() : found->second;
   };
   Json json = {{"format", "fusec-artifact"},
-               {"version", 4},
+               {"version", 5},
                {"model", metadata("file")},
                {"opset", metadata("opset")},
                {"matmul_precision", contents.matmul_precision},
@@ -403,12 +404,16 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
         steps.back()["when"] = {{"size", alternative->size.ToString()},
                                 {"from", alternative->from},
                                 {"to", alternative->to}};
+        if (alternative->by_waves) steps.back()["when"]["by_waves"] = true;
       }
     }
-    targets[target.name] = {{"files", target.files},
-                            {"ir", target.ir},
-                            {"steps", steps},
-                            {"not_fused", NotFusedJson(target)}};
+    Json& json_target = targets[target.name];
+    json_target = {{"files", target.files},
+                   {"ir", target.ir},
+                   {"steps", steps},
+                   {"not_fused", NotFusedJson(target)}};
+    if (target.plan.target == TargetKind::kGpu)
+      json_target["multiprocessors"] = GpuFor(target.name).multiprocessors();
   }
   json["targets"] = targets;
   json["before"] = {{"launches", contents.launches_before},

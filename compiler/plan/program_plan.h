@@ -40,6 +40,7 @@ struct MatMulPlan {
 struct Alternative {
   Expr size;
   int64_t from = 0, to = 0;
+  bool by_waves = false;  // `from` follows from how many blocks the GPU runs at once
   bool is_first = false;
 };
 

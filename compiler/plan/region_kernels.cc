@@ -178,7 +178,11 @@ std::vector<Variant> RegionKernels::PlannedBySize() const {
   }
   std::vector<Variant> variants;
   for (const MatMulRange& range : ranges)
-    variants.push_back({{range.schedule, {}}, SuffixOf(range.schedule), range.from, range.to});
+    variants.push_back({{range.schedule, {}},
+                        SuffixOf(range.schedule),
+                        range.from.rows,
+                        range.to,
+                        range.from.by_waves});
   return variants;
 }
 
@@ -187,10 +191,10 @@ std::vector<Variant> RegionKernels::PlannedBySize() const {
 std::vector<Variant> RegionKernels::PlannedBlocks() const {
   Variant few, many;
   many.choice.shape.rows = kRowsOfMany;
-  const int64_t blocks_at_once = options_.target == TargetKind::kCpu
-                                     ? kBlocksOfCpu
-                                     : kBlocksTogether * options_.gpu->multiprocessors();
-  std::vector<Variant> variants = FewAndMany(few, many, blocks_at_once + 1);
+  std::vector<Variant> variants =
+      FewAndMany(few, many,
+                 options_.target == TargetKind::kCpu ? FirstRows(kBlocksOfCpu + 1)
+                                                     : BeyondWave(kBlocksTogether));
   std::vector<IndexSite> sites;
   const bool same = variants.size() > 1 &&
                     PlanOne(few, sites).kernel.blocks == PlanOne(many, sites).kernel.blocks;
@@ -204,9 +208,8 @@ std::vector<Variant> RegionKernels::PlannedSteps() const {
   many.choice.shape.rows = kRowsOfMany;
   const Node& node = *region_.body->nodes.back();
   if (RecurrenceRows(node, options_.target, kRowsOfMany) == 1) return {few};
-  const int64_t first =
-      options_.target == TargetKind::kCpu ? kSequencesOfCpu : options_.gpu->multiprocessors() + 1;
-  return FewAndMany(few, many, first);
+  return FewAndMany(
+      few, many, options_.target == TargetKind::kCpu ? FirstRows(kSequencesOfCpu) : BeyondWave(1));
 }
 
 // Large tiles, whose rows of a slot share what is read of its matrix, where a GPU has a small one
@@ -218,8 +221,7 @@ std::vector<Variant> RegionKernels::PlannedSlots() const {
   Variant few, many;
   // Of one tile side by side, many small blocks read the rows sooner than few large ones.
   many.choice.shape.rows = tiles == 1 ? kManyRowsOfSlots / 2 : kManyRowsOfSlots;
-  std::vector<Variant> variants =
-      FewAndMany(few, many, kFewRowsOfSlots * options_.gpu->multiprocessors() / tiles + 1);
+  std::vector<Variant> variants = FewAndMany(few, many, BeyondWave(kFewRowsOfSlots, tiles));
   const int blocks = ClusterOfSlots(product, options_);
   if (blocks == 1) return variants;
   // Blocks that share out the depth, while all run at once: few rows that name many slots read as
@@ -232,15 +234,23 @@ std::vector<Variant> RegionKernels::PlannedSlots() const {
   shared.to = std::min(first.to, kFewRowsOfSlots * tiles_at_once);
   if (shared.to == first.to) return {shared};
   first.from = shared.to + 1;
+  first.by_waves = true;
   variants.insert(variants.begin(), shared);
   return variants;
 }
 
+// The fewest rows that are more than `rows` for each multiprocessor, or for each of as many as
+// there are with `parts` for each row.
+FirstRows RegionKernels::BeyondWave(int64_t rows, int64_t parts) const {
+  return {rows * options_.gpu->multiprocessors() / parts + 1, true};
+}
+
 // One for few rows and one for many, from `first` on, if so many are possible.
-std::vector<Variant> RegionKernels::FewAndMany(Variant few, Variant many, int64_t first) const {
-  if (graph_.SymbolRanges().IntervalOf(size_).high < first) return {few};
-  few.to = first - 1;
-  many.from = first;
+std::vector<Variant> RegionKernels::FewAndMany(Variant few, Variant many, FirstRows first) const {
+  if (graph_.SymbolRanges().IntervalOf(size_).high < first.rows) return {few};
+  few.to = first.rows - 1;
+  many.from = first.rows;
+  many.by_waves = first.by_waves;
   many.suffix = "_many_rows";
   return {few, many};
 }
@@ -260,7 +270,7 @@ std::vector<Variant> RegionKernels::Tuned(ArrayRef<Winner> winners) const {
   // As planned, for some of the sizes.
   const auto add_planned = [&](int64_t from, int64_t to) {
     for (Variant variant : planned) {
-      variant.from = std::max(variant.from, from);
+      if (variant.from < from) variant = {variant.choice, variant.suffix, from, variant.to};
       variant.to = std::min(variant.to, to);
       if (variant.from <= variant.to) variants.push_back(variant);
     }
@@ -300,6 +310,7 @@ std::vector<Variant> RegionKernels::WithoutIdle(std::vector<Variant> variants) c
     while (!taken.insert(suffix).second) suffix += "_again";
   }
   needed.front().from = 0;
+  needed.front().by_waves = false;
   needed.back().to = INT64_MAX;
   return needed;
 }
@@ -394,7 +405,8 @@ std::vector<Step> RegionKernels::Plan(ArrayRef<Variant> variants,
   for (const Variant& variant : variants) {
     steps.push_back(PlanOne(variant, sites));
     if (variants.size() > 1)
-      steps.back().alternative = {size_, variant.from, variant.to, &variant == variants.data()};
+      steps.back().alternative = {size_, variant.from, variant.to, variant.by_waves,
+                                  &variant == variants.data()};
   }
   if (steps.size() > 1) NameVariants(variants, steps);
   return steps;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/kernel/launch_shape.h"
+#include "compiler/plan/matmul/ranges.h"
 #include "compiler/plan/matmul/schedule.h"
 #include "compiler/plan/plan_program.h"
 #include "compiler/support/adt.h"
@@ -30,6 +31,7 @@ struct Variant {
   KernelChoice choice;
   std::string suffix;
   int64_t from = 0, to = INT64_MAX;
+  bool by_waves = false;  // `from` follows from how many blocks the GPU runs at once
 };
 
 // What was measured at one size of a region: which choice was fastest there; none for what is
@@ -75,7 +77,8 @@ class RegionKernels {
   std::vector<Variant> PlannedSteps() const;
   std::vector<Variant> PlannedRows() const;
   std::vector<Variant> PlannedSlots() const;
-  std::vector<Variant> FewAndMany(Variant few, Variant many, int64_t first) const;
+  FirstRows BeyondWave(int64_t rows, int64_t parts = 1) const;
+  std::vector<Variant> FewAndMany(Variant few, Variant many, FirstRows first) const;
   std::vector<Variant> WithoutIdle(std::vector<Variant> variants) const;
   std::vector<KernelChoice> CandidatesOf(int64_t size) const;
   std::vector<KernelChoice> ProductCandidates(int64_t size) const;

@@ -122,7 +122,7 @@ inline HandMadeArtifact::HandMadeArtifact() : contents_(std::make_unique<Content
   std::filesystem::create_directories(path_ + "/kernels");
   std::filesystem::create_directories(path_ + "/cubin");
   contents_->manifest = {{"format", "fusec-artifact"},
-                         {"version", 4},
+                         {"version", 5},
                          {"model", "hand made"},
                          {"opset", 17},
                          {"matmul_precision", "highest"}};

@@ -116,14 +116,16 @@ class Chooser {
     return tiles;
   }
   // Whether the smallest fill the GPU with any rows.
-  bool TilesFill() const { return RowsFor(EnoughBlocks(), SmallTiles()[0], n_, matrices_) <= 1; }
+  bool TilesFill() const {
+    return RowsFor(EnoughBlocks(), SmallTiles()[0], n_, matrices_).rows <= 1;
+  }
   // The tile by warpgroups whose sums are shared out, and one for a second wave.
   const Warpgroup& SquareTile() const { return policy_.large_tiles[0].tile; }
   const Warpgroup& WideTile() const { return policy_.large_tiles[1].tile; }
 
   // The fewest rows of each product that give `tile` enough blocks and fill half of one.
-  int64_t FirstFilledRows(const schedule::ResultTile& tile) const {
-    return std::max(RowsFor(EnoughBlocks(), tile, n_, matrices_), HalfOf(tile));
+  FirstRows FirstFilledRows(const schedule::ResultTile& tile) const {
+    return std::max(RowsFor(EnoughBlocks(), tile, n_, matrices_), FirstRows(HalfOf(tile)));
   }
   // The first rows that the library makes, since the result is large.
   int64_t FirstRowsOfLibrary() const {
@@ -168,7 +170,7 @@ class Chooser {
   }
 
   void AddTilesThatRead() {
-    const int64_t large_from =
+    const FirstRows large_from =
         TakesClusters()
             ? AddClusters(0, kMostClusterBlocks, IsOwnAtAnySize() ? 1 : kFewestBeforeLibrary)
             : AddSmallTiles();
@@ -182,7 +184,7 @@ class Chooser {
   // are, to ever fewer, down to `fewest`: as many as the GPU runs at once, or half of them where
   // more than a few would have less than a good share of chunks. Returns the rows from which on
   // there are enough of these.
-  int64_t AddClusters(int64_t from, int most, int fewest) {
+  FirstRows AddClusters(FirstRows from, int most, int fewest) {
     Warpgroup tile = SquareTile();
     const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::ChunkBytes(policy_.arithmetic));
     for (int blocks = most; blocks >= fewest; blocks /= 2) {
@@ -205,7 +207,7 @@ class Chooser {
 
   // Tiles by warps, from small to large where others make many rows, or small ones and then tiles
   // by warpgroups. Returns the rows from which on the library is ahead.
-  int64_t AddSmallTiles() {
+  FirstRows AddSmallTiles() {
     const std::vector<Tile> tiles = SmallTiles();
     const Tile& short_sums = TileOfShortSums();
     Follow(RowBytes(matmul_) <= short_sums.chunk_bytes ? short_sums : tiles[0], 0, ranges_);
@@ -216,13 +218,13 @@ class Chooser {
   }
 
   // Tiles by warpgroups behind a wave, or some, of the smallest tiles by warps.
-  int64_t AddWaves(ArrayRef<Tile> tiles) {
-    const int64_t enough = RowsFor(EnoughBlocks(), tiles[1], n_, matrices_);
-    const int64_t least = HalfOf(SquareTile());
+  FirstRows AddWaves(ArrayRef<Tile> tiles) {
+    const FirstRows enough = RowsFor(EnoughBlocks(), tiles[1], n_, matrices_);
+    const FirstRows least = HalfOf(SquareTile());
     if (enough < least) Follow(tiles[1], FirstFilledRows(tiles[1]), ranges_);
-    const int64_t next_wave =
+    const FirstRows next_wave =
         RowsBeyond(policy_.waves_of_smallest * Wave(), tiles[0], n_, matrices_);
-    const int64_t one_wave =
+    const FirstRows one_wave =
         AddClusters(std::max(std::min(next_wave, enough), least), BlocksOfFew(), 1);
     if (IsOwnAtAnySize() || k_ > kMostTermsOfTwoWaves) return one_wave;
     const Warpgroup& last = n_ > SquareTile().columns ? WideTile() : SquareTile();
@@ -236,11 +238,11 @@ class Chooser {
     for (const Planned<Warpgroup>& planned : policy_.large_tiles) {
       if (!planned.Serves(n_)) continue;
       const Warpgroup& tile = planned.tile;
-      int64_t from = FirstFilledRows(tile);
+      FirstRows from = FirstFilledRows(tile);
       const schedule::ResultTile* last = LastTile();
       if (policy_.doubles_for_second_wave && last != nullptr &&
           tile.rows * tile.columns == 2 * last->rows * last->columns) {
-        const int64_t second_wave = RowsBeyond(Wave(), *last, n_, matrices_);
+        const FirstRows second_wave = RowsBeyond(Wave(), *last, n_, matrices_);
         from = std::min(from, std::max(second_wave, ranges_.back().from));
       }
       if (tile == policy_.large_tiles.back().tile && PairsMakeLargeTiles()) {
@@ -290,9 +292,9 @@ class Chooser {
     const int shared_bytes = planned.tile.SharedBytes(policy_.arithmetic);
     const int64_t at_once = 2 * shared_bytes <= gpu_.block_shared_bytes ? 2 * Wave() : Wave();
     const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::ChunkBytes(policy_.arithmetic));
-    int64_t from = planned.from;
+    FirstRows from = planned.from;
     const auto add = [&](int blocks) {
-      const int64_t end = RowsBeyond(at_once / blocks, planned.tile, n_, matrices_);
+      const FirstRows end = RowsBeyond(at_once / blocks, planned.tile, n_, matrices_);
       if (from >= end) return;
       Warpgroup shared = planned.tile;
       shared.split_k.blocks = blocks;

@@ -15,7 +15,7 @@
 namespace fusec::runtime {
 namespace {
 
-constexpr int64_t kVersion = 4;  // kernels of 2 may load what an earlier one writes too soon
+constexpr int64_t kVersion = 5;  // slots of 4 have the matrices of adapters transposed
 constexpr int64_t kLargest = int64_t{1} << 62;
 
 template <class T>
@@ -358,7 +358,7 @@ class ManifestReader {
 
   StatusOr<Step> ReadStep(const JsonValue& item) {
     Step step;
-    FUSEC_RT_ASSIGN(step.kind, 
+    FUSEC_RT_ASSIGN(step.kind,
                     ReadChoice<Step::Kind>(item, "kind", {"kernel", "matmul", "artifact"}));
     FUSEC_RT_ASSIGN(step.name, ReadText(item, "name"));
     if (item.Has("edited")) {
@@ -371,6 +371,9 @@ class ManifestReader {
       FUSEC_RT_ASSIGN(when.size, ReadDim(field, "size"));
       FUSEC_RT_ASSIGN(when.from, ReadInt(field, "from", 0, INT64_MAX));
       FUSEC_RT_ASSIGN(when.to, ReadInt(field, "to", when.from, INT64_MAX));
+      if (field.Has("by_waves")) {
+        FUSEC_RT_ASSIGN(when.by_waves, ReadBool(field, "by_waves"));
+      }
     }
     auto buffer = [this](const JsonValue& index) { return AsBuffer(index); };
     FUSEC_RT_ASSIGN(step.inputs, ReadList(item, "inputs", buffer));
@@ -414,6 +417,9 @@ class ManifestReader {
       for (const auto& [key, value] : files) {
         FUSEC_RT_ASSIGN(auto path, value.AsText());
         FUSEC_RT_ASSIGN(target.files[key], CheckPath(value, std::move(path)));
+      }
+      if (item.Has("multiprocessors")) {
+        FUSEC_RT_ASSIGN(target.multiprocessors, ReadInt(item, "multiprocessors", 1, INT16_MAX));
       }
       FUSEC_RT_ASSIGN(target.steps, ReadList(item, "steps", [this](const JsonValue& step) {
                         return ReadStep(step);

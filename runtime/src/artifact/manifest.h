@@ -123,6 +123,8 @@ struct Matmul {
 struct SizeRange {
   DimExpression size;
   int64_t from = 0, to = 0;  // inclusive
+  // `from` - 1 follows from how many blocks the target's multiprocessors run at once.
+  bool by_waves = false;
   bool operator==(const SizeRange&) const = default;
 };
 
@@ -143,6 +145,7 @@ struct Step {
 struct Target {
   std::string name;                          // "cpu", "sm_90a", "shards"
   std::map<std::string, std::string> files;  // "cubin", "cubin_2" or an x86-64 level -> path
+  int multiprocessors = 0;  // of the GPU that alternatives were planned for; 0 if it is not told
   std::vector<Step> steps;
   bool operator==(const Target&) const = default;
 };

@@ -41,7 +41,11 @@ Status CudaDevice::Load() {
   FUSEC_RT_ASSIGN(const int most_shared_bytes,
                   context_->Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   target_ = *choice.target;
-  target_.steps = WithinSharedMemory(choice.target->steps, most_shared_bytes);
+  FUSEC_RT_ASSIGN(const int multiprocessors,
+                  context_->Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  target_.steps = WithinSharedMemory(
+      ForMultiprocessors(choice.target->steps, choice.target->multiprocessors, multiprocessors),
+      most_shared_bytes);
   choice.target = &target_;
   machine_code_fits_ = choice.machine_code_fits;
   launches_dependently_ = machine_code_fits_ && context_->capability() >= 90;

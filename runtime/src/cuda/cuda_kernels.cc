@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "runtime/src/cuda/nvrtc.h"
 
@@ -145,22 +146,61 @@ StatusOr<GpuTargetChoice> ChooseGpuTarget(const Manifest& manifest, int capabili
   return GpuTargetChoice{older != nullptr ? older : oldest, false};
 }
 
+namespace {
+
+// Alternatives stand one behind the other, by rising size, and make the same values.
+bool Follow(const Step& a, const Step& b) {
+  return a.when && b.when && a.outputs == b.outputs && b.when->from == a.when->to + 1;
+}
+
+// value * numerator / denominator, all positive, or the largest number below 2^63 - 1.
+int64_t Scaled(int64_t value, int numerator, int denominator) {
+  const auto scaled = static_cast<__int128>(value) * numerator / denominator;
+  return static_cast<int64_t>(std::min<__int128>(scaled, INT64_MAX - 1));
+}
+
+}  // namespace
+
+std::vector<Step> ForMultiprocessors(std::vector<Step> steps, int planned, int multiprocessors) {
+  if (planned <= 0 || planned == multiprocessors) return steps;
+  std::vector<Step> moved;
+  for (size_t first = 0, end = 0; first < steps.size(); first = end) {
+    end = first + 1;
+    while (end < steps.size() && Follow(steps[end - 1], steps[end])) ++end;
+    if (end - first == 1) {
+      moved.push_back(steps[first]);
+      continue;
+    }
+    // From the last one on. What would begin behind its end serves nothing; the first one stays.
+    std::vector<Step> kept;
+    int64_t to = steps[end - 1].when->to;
+    for (size_t i = end; i-- > first;) {
+      SizeRange when = *steps[i].when;
+      if (i > first && when.by_waves)
+        when.from = Scaled(when.from - 1, multiprocessors, planned) + 1;
+      if (i > first) when.from = std::max(when.from, steps[first].when->from + 1);
+      if (when.from > to) continue;
+      when.to = std::exchange(to, when.from - 1);
+      kept.push_back(steps[i]);
+      kept.back().when = when;
+    }
+    moved.insert(moved.end(), kept.rbegin(), kept.rend());
+  }
+  return moved;
+}
+
 std::vector<Step> WithinSharedMemory(const std::vector<Step>& steps, int most_shared_bytes) {
-  // Alternatives stand one behind the other, by rising size, and make the same values.
-  const auto follow = [](const Step& a, const Step& b) {
-    return a.when && b.when && a.outputs == b.outputs && b.when->from == a.when->to + 1;
-  };
   std::vector<Step> kept;
   std::optional<int64_t> first;  // of the sizes that the next step serves as well
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     const bool fits =
         step.kind != Step::Kind::kKernel || step.kernel.shared_bytes <= most_shared_bytes;
-    if (!fits && !first && i > 0 && !kept.empty() && follow(steps[i - 1], step)) {
+    if (!fits && !first && i > 0 && !kept.empty() && Follow(steps[i - 1], step)) {
       kept.back().when->to = step.when->to;
       continue;
     }
-    if (!fits && i + 1 < steps.size() && follow(step, steps[i + 1])) {
+    if (!fits && i + 1 < steps.size() && Follow(step, steps[i + 1])) {
       if (!first) first = step.when->from;
       continue;
     }

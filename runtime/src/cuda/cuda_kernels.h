@@ -33,6 +33,10 @@ StatusOr<std::string> NvrtcArchitecture(int capability, const std::vector<int>& 
 // without alternatives stays.
 std::vector<Step> WithinSharedMemory(const std::vector<Step>& steps, int most_shared_bytes);
 
+// The steps for a GPU of `multiprocessors`, of a target that was planned for a GPU of `planned`:
+// ranges of alternatives that begin behind a wave of blocks begin behind such a wave there.
+std::vector<Step> ForMultiprocessors(std::vector<Step> steps, int planned, int multiprocessors);
+
 struct CudaFunction {
   CUfunction handle = nullptr;
   int cluster_blocks = 0;  // of __cluster_dims__; 0 without

@@ -75,6 +75,23 @@ TEST(WithinSharedMemory, AnAlternativeServesTheSizesOfOneThatAsksForMore) {
   EXPECT_EQ(TextOf(WithinSharedMemory(steps, 180)), "a1 0..99; a3 100..1000; b; c1 0..9; c2 10..19; c3 20..29; d2 0..9; ");
 }
 
+TEST(ForMultiprocessors, RangesThatBeginBehindAWaveMove) {
+  auto steps = StepsOf({{"a1", 0, 0, 8}, {"a2", 0, 9, 132}, {"a3", 0, 133, 1056}, {"a4", 0, 1057, 1999}, {"b", 0, 0, 0}});
+  for (const int i : {2, 3}) steps[i].when->by_waves = true;
+  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 132)), TextOf(steps));
+  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 0, 16)), TextOf(steps));  // an artifact that does not tell
+  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 66)), "a1 0..8; a2 9..66; a3 67..528; a4 529..1999; b; ");
+  // Of few multiprocessors a wave is full before the second one begins; of many the last one is never needed.
+  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 4)), "a1 0..4; a3 5..32; a4 33..1999; b; ");
+  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 264)), "a1 0..8; a2 9..264; a3 265..1999; b; ");
+  steps[3].when = {DimExpression(), 1057, INT64_MAX, true};
+  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 1)), "a1 0..1; a3 2..8; a4 9..9223372036854775807; b; ");
+  steps[2].when->to = INT64_MAX - 1;
+  steps[3].when->from = INT64_MAX;
+  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 144)),
+            "a1 0..8; a2 9..144; a3 145..9223372036854775806; a4 9223372036854775807..9223372036854775807; b; ");
+}
+
 TEST(NvrtcArchitecture, IsTextForTheDriverWhereNvrtcIsOlder) {
   const std::vector<int> supported = {75, 80, 90, 100};
   EXPECT_EQ(*NvrtcArchitecture(80, supported), "sm_80");

@@ -21,8 +21,8 @@ struct Edit {
 };
 
 constexpr Edit kEdits[] = {
-    {"\"version\": 4", "\"version\": 3",
-     "version is 3, expected 4; compile the model with this release"},
+    {"\"version\": 5", "\"version\": 3",
+     "version is 3, expected 5; compile the model with this release"},
     {"fusec-artifact", "onnx", "format is \"onnx\", expected \"fusec-artifact\""},
     {"\"model\": \"tiny.onnx\", ", "", "model is missing"},
     {"\"highest\"", "\"best\"",

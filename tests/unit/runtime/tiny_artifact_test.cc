@@ -46,7 +46,7 @@ extern "C" void k01_gather_add_blocks(void* const* arguments, long long first, l
 )";
 
 constexpr const char* kManifest = R"({
-"format": "fusec-artifact", "version": 4, "model": "tiny.onnx", "opset": 17, "matmul_precision": "highest",
+"format": "fusec-artifact", "version": 5, "model": "tiny.onnx", "opset": 17, "matmul_precision": "highest",
 "symbols": [{"name": "batch", "min": 0, "max": 65536}],
 "inputs": [{"name": "x", "dtype": "f32", "shape": ["batch", "3"], "buffer": 0},
            {"name": "index", "dtype": "i64", "shape": ["batch", "2"], "buffer": 1}],
