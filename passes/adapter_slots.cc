@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "compiler/ir/op_def.h"
@@ -128,16 +129,20 @@ class SlotMaker {
     FUSEC_ASSIGN(Value * slots, SlotsOfRows(adapter.x, site.module, builder));
     const std::string name = sum.result()->name;
     Recipe of_down, of_up;
-    Value* columns = of_down.Turned(of_down.Exact(adapter.down.constant), adapter.down.transposed);
-    Value* rows = of_up.Turned(of_up.Exact(adapter.up.constant), !adapter.up.transposed);
-    Value* down = MakeBank(builder, name + "_lora_A", of_down, columns,
-                           [&](int64_t k, int64_t r) { return adapter.down.At(k, r); });
-    Value* up = MakeBank(builder, name + "_lora_B", of_up, Scaled(of_up, adapter, rows),
-                         [&](int64_t n, int64_t r) { return adapter.scale * adapter.up.At(r, n); });
+    // Both with the terms of a sum side by side.
+    Value* a = of_down.Turned(of_down.Exact(adapter.down.constant), !adapter.down.transposed);
+    Value* b = of_up.Turned(of_up.Exact(adapter.up.constant), !adapter.up.transposed);
+    FUSEC_ASSIGN(Value * down,
+                 MakeBank(builder, name + "_lora_A", site, of_down, a, 0,
+                          [&](int64_t r, int64_t k) { return adapter.down.At(k, r); }));
+    FUSEC_ASSIGN(Value * up, MakeBank(builder, name + "_lora_B", site, of_up,
+                                      Scaled(of_up, adapter, b), 1, [&](int64_t n, int64_t r) {
+                                        return adapter.scale * adapter.up.At(r, n);
+                                      }));
     site.down = down->name;
     site.up = up->name;
     Value* reduced = builder.Make(OpKind::kSlotMatMul, {adapter.x, down, slots},
-                                  {{"transpose_b", int64_t{0}}}, name + "_down");
+                                  {{"transpose_b", int64_t{1}}}, name + "_down");
     Value* delta = builder.Make(OpKind::kSlotMatMul, {reduced, up, slots},
                                 {{"transpose_b", int64_t{1}}}, name + "_delta");
     const Dtype dtype = sum.operand(adapter.delta)->type.dtype;
@@ -148,18 +153,30 @@ class SlotMaker {
     return {};
   }
 
-  // A constant [slots, rows, rank] of which slot 0 begins with `element`, the elements of `matrix`
-  // in the recipe; updatable because other adapters take its place.
-  Value* MakeBank(Builder& builder, const std::string& name, Recipe& recipe, Value* matrix,
-                  function_ref<double(int64_t row, int64_t r)> element) {
-    const std::vector<int64_t> dims = *StaticShape(matrix->type.shape);
-    const int64_t rows = dims[0], own_rank = dims[1];
+  // A constant of a matrix for each slot, of which slot 0 begins with `element`, the elements of
+  // `matrix` in the recipe, whose `rank_axis` grows to the rank of slots; updatable because other
+  // adapters take its place. A product of rows of several slots takes zeros times the matrices of
+  // the others, so that these must be finite.
+  Result<Value*> MakeBank(Builder& builder, const std::string& name, const AdapterSite& site,
+                          Recipe& recipe, Value* matrix, int rank_axis,
+                          function_ref<double(int64_t row, int64_t column)> element) {
+    const std::vector<int64_t> own = *StaticShape(matrix->type.shape);
     const int64_t slots = options_.adapters->slots, rank = StoredRank(options_.adapters->rank);
-    TensorData bank(dtype_, {slots, rows, rank});
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t r = 0; r < own_rank; ++r) bank.SetDouble(row * rank + r, element(row, r));
+    std::vector<int64_t> dims = {slots, own[0], own[1]};
+    dims[1 + rank_axis] = rank;
+    TensorData bank(dtype_, dims);
+    for (int64_t row = 0; row < own[0]; ++row) {
+      for (int64_t column = 0; column < own[1]; ++column) {
+        const int64_t place = row * dims[2] + column;
+        bank.SetDouble(place, element(row, column));
+        if (!std::isfinite(bank.GetDouble(place)))
+          return Fail(ErrorKind::kUsage,
+                      fmt::format("--adapters: the adapter of \"{}\" is not finite in {}",
+                                  site.module, DtypeName(dtype_)));
+      }
     }
-    matrix = recipe.Reshape(recipe.Padded(matrix, 1, rank - own_rank), {1, rows, rank});
+    matrix = recipe.Reshape(recipe.Padded(matrix, rank_axis, rank - own[rank_axis]),
+                            {1, dims[1], dims[2]});
     matrix = recipe.Padded(matrix, 0, slots - 1);
     Value* constant = AddConstant(builder, recipe.Finish(matrix, std::move(bank)), name);
     constant->producer->attributes[kUpdatable] = constant->name;

@@ -119,10 +119,12 @@ __device__ __forceinline__ void CopyPanels(const void* panels, int columns, int 
 }
 
 // Fills the stages with one chunk after another, each as soon as the chunk before it in its stage
-// is used. The panels of the first ones are on their way already.
-template <class Shape, int kCopyBytes, class Left>
+// is used, and then with those of the addend. The panels of the first ones are on their way
+// already.
+template <class Shape, int kCopyBytes, class Left, class Addend>
 __device__ __forceinline__ void FillStages(const Left& a, int rows, const void* panels, int columns,
-                                           int row_bytes, typename Shape::Memory& memory) {
+                                           int row_bytes, typename Shape::Memory& memory,
+                                           const Addend& addend) {
   const ChunkRange range = ChunksOfBlock<Shape>(row_bytes);
   for (int chunk = 0; chunk < range.count; ++chunk) {
     const int stage = chunk % Shape::kStages, round = chunk / Shape::kStages;
@@ -142,6 +144,8 @@ __device__ __forceinline__ void FillStages(const Left& a, int rows, const void* 
       filled.ArriveAfterCopies();
     }
   }
+  if (blockIdx.x % Shape::kClusterBlocks == 0)
+    addend.template FillStages<Shape>(range.count, memory);
   AwaitBlock();
 }
 
@@ -301,13 +305,16 @@ __device__ __forceinline__ const typename Shape::Chunk& AwaitChunk(int chunk,
   return memory.chunks[chunk % Shape::kStages];
 }
 
-// sums = the products of all chunks, for 64 rows.
-template <class Shape>
-__device__ __forceinline__ void MultiplyStages(int row, int chunks, typename Shape::Memory& memory,
+// sums = the products of `own` chunks and of those of the addend, for 64 rows.
+template <class Shape, class Addend>
+__device__ __forceinline__ void MultiplyStages(int row, int own, typename Shape::Memory& memory,
+                                               const Addend& addend,
                                                float (&sums)[Shape::kBlocks][8][4]) {
+  const int chunks = own + (blockIdx.x % Shape::kClusterBlocks == 0 ? addend.ChunkCount() : 0);
   using Words = typename Shape::LeftWords;
   const auto read = [&](int chunk, Words& words) {
     ReadLeft<Shape>(AwaitChunk<Shape>(chunk, memory), row, words);
+    if (Addend::kHasChunks && chunk >= own) ShowTensorCores();  // what threads have copied
   };
   // Multiplies the words of a chunk, and reads those of the next one meanwhile.
   const auto multiply = [&](int chunk, const Words& now, Words& next) {
@@ -367,11 +374,7 @@ __device__ __forceinline__ void MakeSums(int group, int chunks, typename Shape::
   if constexpr (Shape::kIsSplit) {
     MultiplySplitStages<Shape>(64 * group, chunks, memory, sums);
   } else {
-    MultiplyStages<Shape>(64 * group, chunks, memory, sums);
-    if (blockIdx.x % Shape::kClusterBlocks == 0) {
-      for (int block = 0; block < Shape::kBlocks; ++block)
-        addend.AddTo(sums[block], first_row / 16 * 16, 64 * block);
-    }
+    MultiplyStages<Shape>(64 * group, chunks, memory, addend, sums);
   }
   AwaitBlock();  // none reads what the sums overwrite
 #pragma unroll
@@ -414,7 +417,7 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const
   __syncthreads();                                           // the barriers are there
   if (group == Shape::kGroups) {
     LeaveRegisters<Shape, kIsMade<Left>>();
-    FillStages<Shape, kCopyBytes>(a, rows, panels, columns, row_bytes, memory);
+    FillStages<Shape, kCopyBytes>(a, rows, panels, columns, row_bytes, memory, addend);
   } else {
     TakeRegisters<Shape, kIsMade<Left>>();
     MakeSums<Shape>(group, ChunksOfBlock<Shape>(row_bytes).count, memory, addend);

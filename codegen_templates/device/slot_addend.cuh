@@ -1,7 +1,10 @@
 // What low-rank adapters add to the sums of a layer: rows times the matrices of a bank that the
-// rows' slots name, on tensor cores. It is added while a warp has the sums of 16 rows in registers,
-// and costs as many small products as these rows name different slots; rows without a slot cost
-// nothing.
+// rows' slots name, on tensor cores.
+//
+// By warps it is added while a warp has the sums of 16 rows in registers, and costs as many small
+// products as these rows name different slots; rows without a slot cost nothing. By warpgroups the
+// depth of the tile grows: behind the terms of the layer it has those of each slot that the tile's
+// rows name, where a row is zero but for the terms of its own slot.
 
 // Of a tile: its rows, `depth` terms each, and of these the slots, -1 for none; the bank, of
 // matrices [all_columns, depth], and the tile's first column in them.
@@ -89,4 +92,94 @@ __device__ __forceinline__ SlotAddend<kArithmetic, T> AddendOfSlots(const T* row
                                                                     const T* bank, int first_column,
                                                                     int all_columns, int depth) {
   return {rows, slots, bank, first_column, all_columns, depth};
+}
+
+// The slots that the rows of a tile name, each once, in any order.
+template <int kRows, int kSlots>
+struct NamedSlots {
+  static constexpr int kWords = (kSlots + 31) / 32;
+
+  unsigned is_named[kWords];  // by slot, 32 in a word
+  int count;
+  int slots[kRows];
+};
+
+// Lets no slot be named. All threads of the block call this, which wait for each other.
+template <int kRows, int kSlots>
+__device__ __forceinline__ void ClearSlots(NamedSlots<kRows, kSlots>& named) {
+  for (int i = threadIdx.x; i < named.kWords; i += blockDim.x) named.is_named[i] = 0;
+  if (threadIdx.x == 0) named.count = 0;
+  __syncthreads();
+}
+
+// Names the slot of row threadIdx.x, -1 for none. All threads of the block call this.
+template <int kRows, int kSlots>
+__device__ __forceinline__ void NameSlot(NamedSlots<kRows, kSlots>& named, int slot) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  const unsigned same = __match_any_sync(~0u, slot);
+  if (slot < 0 || __ffs(same) - 1 != threadIdx.x % 32) return;
+  const unsigned bit = 1u << slot % 32;
+  if ((atomicOr(&named.is_named[slot / 32], bit) & bit) == 0)
+    named.slots[atomicAdd(&named.count, 1)] = slot;
+#endif
+}
+
+// The same addend as chunks of a tile by warpgroups (matmul_warpgroup.cuh). A slot has `depth`
+// terms, a multiple of 8.
+template <int kRows, int kSlots, Arithmetic kArithmetic, class T>
+struct SlotChunks : SlotAddend<kArithmetic, T> {
+  static constexpr bool kHasChunks = true;
+  static constexpr int kThreads = 128;  // that copy
+  static constexpr int kTerms = 8;      // of 16 bytes
+  static constexpr int kPieces = 8;     // of a row of a chunk
+  static constexpr int kChunkTerms = kPieces * kTerms;
+
+  const NamedSlots<kRows, kSlots>* named;
+
+  __device__ __forceinline__ int ChunkCount() const {
+    return (named->count * this->depth + kChunkTerms - 1) / kChunkTerms;
+  }
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  // Starts to copy a chunk: to `a` the tile's rows, to `b` the columns of the bank's matrices.
+  template <class Left, class Right>
+  __device__ __forceinline__ void CopyChunk(Left& a, Right& b, int chunk, int columns) const {
+    const int thread = threadIdx.x % kThreads, piece = thread % kPieces;
+    const int term = chunk * kChunkTerms + piece * kTerms;
+    const int place = term / this->depth, k = term - place * this->depth;
+    const bool exists = place < named->count;
+    const int slot = exists ? named->slots[place] : 0;
+#pragma unroll 4
+    for (int row = thread / kPieces; row < kRows; row += kThreads / kPieces) {
+      CopyAsync<16>(a.at(row, 4 * piece), this->rows + row * this->depth + k,
+                    exists && this->slots[row] == slot);
+    }
+#pragma unroll 4
+    for (int column = thread / kPieces; column < columns; column += kThreads / kPieces) {
+      CopyAsync<16>(b.at(column, 4 * piece), this->ColumnOf(slot, column) + k,
+                    exists && this->HasColumn(column));
+    }
+  }
+
+  // Fills the stages of a tile with the chunks, behind `chunks` others.
+  template <class Shape>
+  __device__ __forceinline__ void FillStages(int chunks, typename Shape::Memory& memory) const {
+    const int end = chunks + ChunkCount();
+    for (int chunk = chunks; chunk < end; ++chunk) {
+      const int stage = chunk % Shape::kStages, round = chunk / Shape::kStages;
+      CopyBarrier& filled = memory.filled[stage];
+      if (round > 0) memory.used[stage].Await((round - 1) % 2);
+      CopyChunk(memory.chunks[stage].a, memory.chunks[stage].b[0], chunk - chunks, Shape::kColumns);
+      if (threadIdx.x % kThreads == 0) filled.Arrive();  // in the place of CopyPanels
+      filled.ArriveAfterCopies();
+    }
+  }
+#endif
+};
+
+template <Arithmetic kArithmetic, int kRows, int kSlots, class T>
+__device__ __forceinline__ SlotChunks<kRows, kSlots, kArithmetic, T> ChunksOfSlots(
+    const T* rows, const int* slots, const NamedSlots<kRows, kSlots>& named, const T* bank,
+    int first_column, int all_columns, int depth) {
+  return {{rows, slots, bank, first_column, all_columns, depth}, &named};
 }

@@ -37,6 +37,10 @@ __device__ __forceinline__ void LoadChunk(Rows& to, const T* from, int rows, int
 
 // What is added to the sums of a tile while warps have them in registers: nothing.
 struct NoAddend {
+  static constexpr bool kHasChunks = false;  // for tiles by warpgroups
+  __device__ __forceinline__ static constexpr int ChunkCount() { return 0; }
+  template <class Shape>
+  __device__ __forceinline__ void FillStages(int, typename Shape::Memory&) const {}
   template <int kPieces>
   __device__ __forceinline__ void AddTo(float (&)[kPieces][4], int, int) const {}
   __device__ __forceinline__ float At(int, int) const { return 0.0f; }

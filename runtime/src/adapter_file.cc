@@ -233,12 +233,14 @@ class AdapterReader {
     return list;
   }
 
-  // The parts of a layer: [inputs, stored_rank] and [outputs, stored_rank].
+  // The parts of a layer: [stored_rank, inputs] and [outputs, stored_rank].
   Status Append(const AdapterSite& site, const Pair& pair, const std::optional<Config>& config,
                 SlotContents& contents) {
     const int64_t rows[2] = {site.inputs, site.outputs};
     if (!pair.tensors[0] && !pair.tensors[1]) {
-      for (const int64_t count : rows) contents.push_back(Stored(site, {}, count, 0, 1));
+      for (const int64_t count : rows)
+        contents.emplace_back(
+            static_cast<size_t>(count * adapters_.stored_rank * DtypeBytes(site.dtype)));
       return {};
     }
     for (const int side : {0, 1}) {
@@ -248,12 +250,16 @@ class AdapterReader {
     int64_t ranks[2];
     std::vector<float> values[2];
     for (const int side : {0, 1}) {
-      // lora_A is stored by ranks, lora_B by outputs; plain ones the other way round.
+      // lora_A is stored by ranks, lora_B by outputs, as slots are; plain ones the other way round.
       const bool by_ranks = (side == 0) != pair.is_plain;
       FUSEC_RT_ASSIGN(ranks[side],
                       RankOf(*pair.tensors[side], pair.names[side], rows[side], by_ranks));
       FUSEC_RT_ASSIGN(values[side], Floats(*pair.tensors[side], pair.names[side]));
-      if (by_ranks) values[side] = Transposed(values[side], ranks[side], rows[side]);
+      if (pair.is_plain) {
+        const int64_t stored[2] = {by_ranks ? ranks[side] : rows[side],
+                                   by_ranks ? rows[side] : ranks[side]};
+        values[side] = Transposed(values[side], stored[0], stored[1]);
+      }
     }
     if (ranks[0] != ranks[1])
       return Bad(pair.names[1],
@@ -262,8 +268,13 @@ class AdapterReader {
     if (config) {
       FUSEC_RT_ASSIGN(scale, config->ScaleOf(std::string(WithoutWrapper(pair.module)), ranks[0]));
     }
-    contents.push_back(Stored(site, values[0], rows[0], ranks[0], 1));
-    contents.push_back(Stored(site, values[1], rows[1], ranks[1], scale));
+    const int64_t stored = adapters_.stored_rank;
+    FUSEC_RT_ASSIGN(auto down, Stored(site, values[0], {ranks[0], rows[0]}, {stored, rows[0]}, 1,
+                                      pair.names[0]));
+    FUSEC_RT_ASSIGN(auto up, Stored(site, values[1], {rows[1], ranks[1]}, {rows[1], stored}, scale,
+                                    pair.names[1]));
+    contents.push_back(std::move(down));
+    contents.push_back(std::move(up));
     return {};
   }
 
@@ -316,30 +327,45 @@ class AdapterReader {
     return turned;
   }
 
-  // [rows, stored_rank] in the layer's dtype, of [rows, rank].
-  std::vector<std::byte> Stored(const AdapterSite& site, const std::vector<float>& values,
-                                int64_t rows, int64_t rank, double scale) const {
-    const int64_t stored = adapters_.stored_rank;
-    const auto count = static_cast<size_t>(rows * stored);
+  struct Dims {
+    int64_t rows, columns;
+    size_t Place(int64_t row, int64_t column) const {
+      return static_cast<size_t>(row * columns + column);
+    }
+  };
+  // A matrix in the layer's dtype and in the shape that it has in a slot, of a smaller one. What is
+  // not finite there would reach rows of other slots, as zeros times it.
+  StatusOr<std::vector<std::byte>> Stored(const AdapterSite& site, const std::vector<float>& values,
+                                          const Dims& own, const Dims& dims, double scale,
+                                          const std::string& name) const {
+    const auto count = static_cast<size_t>(dims.rows * dims.columns);
     std::vector<double> wide(count, 0.0);
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t r = 0; r < rank; ++r)
-        wide[static_cast<size_t>(row * stored + r)] =
-            scale * static_cast<double>(values[static_cast<size_t>(row * rank + r)]);
+    for (int64_t row = 0; row < own.rows; ++row) {
+      for (int64_t column = 0; column < own.columns; ++column) {
+        const double value = scale * static_cast<double>(values[own.Place(row, column)]);
+        wide[dims.Place(row, column)] = value;
+      }
     }
     std::vector<std::byte> bytes(count * static_cast<size_t>(DtypeBytes(site.dtype)));
+    const auto is_finite = [](double value) { return std::isfinite(value); };
+    bool are_finite = std::all_of(wide.begin(), wide.end(), is_finite);
     if (site.dtype == FUSEC_F64) {
       std::memcpy(bytes.data(), wide.data(), bytes.size());
-      return bytes;
+    } else {
+      std::vector<float> narrow(wide.begin(), wide.end());
+      if (site.dtype == FUSEC_F32) {
+        std::memcpy(bytes.data(), narrow.data(), bytes.size());
+      } else {
+        std::vector<uint16_t> bits(count);
+        NarrowFromFloat(site.dtype, narrow, bits.data());
+        std::memcpy(bytes.data(), bits.data(), bytes.size());
+        WidenToFloat(site.dtype, bits, narrow.data());
+      }
+      are_finite = std::all_of(narrow.begin(), narrow.end(), is_finite);
     }
-    const std::vector<float> narrow(wide.begin(), wide.end());
-    if (site.dtype == FUSEC_F32) {
-      std::memcpy(bytes.data(), narrow.data(), bytes.size());
-      return bytes;
-    }
-    std::vector<uint16_t> bits(count);
-    NarrowFromFloat(site.dtype, narrow, bits.data());
-    std::memcpy(bytes.data(), bits.data(), bytes.size());
+    if (!are_finite)
+      return Bad(name, Text("has elements that are not finite in ", DtypeName(site.dtype),
+                            scale == 1 ? "" : Text(", times their scale ", scale)));
     return bytes;
   }
 

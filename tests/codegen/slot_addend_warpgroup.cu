@@ -464,6 +464,7 @@ k00_slot_matmul_linear_relu_warpgroup_64x64(const Half* __restrict__ x,
   constexpr int kSharedBytes = 66560;  // given at launch
   constexpr int kColumnTiles = 8;      // tiles side by side
   constexpr int kPanelDepth = 192;     // elements that panels have for a column
+  constexpr int kUpSlots = 6;          // slots of adapters: first axis of "up"
   constexpr int kUpRows = 6;           // first axis of "up"
   constexpr int kUpRank = 16;          // terms of an adapter: last axis of "up"
   constexpr int kCopyBytes = 4;        // of one copy
@@ -481,6 +482,8 @@ k00_slot_matmul_linear_relu_warpgroup_64x64(const Half* __restrict__ x,
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(Half),
                      memory);
+  __shared__ NamedSlots<kTileRows, kUpSlots> named_slots;
+  ClearSlots(named_slots);
 
   __shared__ int slots[kTileRows];
   // The slot of row number threadIdx.x of the tile.
@@ -495,8 +498,9 @@ k00_slot_matmul_linear_relu_warpgroup_64x64(const Half* __restrict__ x,
   if (threadIdx.x < kTileRows) {
     slots[threadIdx.x] = slot;
   }
-  const auto adapters = AddendOfSlots<Arithmetic::kHalf>(down + first_row * kUpRank, slots, up,
-                                                         first_column, kGateColumns, kUpRank);
+  NameSlot(named_slots, slot);
+  const auto adapters = ChunksOfSlots<Arithmetic::kHalf>(
+      down + first_row * kUpRank, slots, named_slots, up, first_column, kGateColumns, kUpRank);
   // memory.sums = x x weight, transposed, and what the adapters add
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       x + first_row * kProductDepth, min(kTileRows, batch - first_row),
@@ -566,6 +570,7 @@ k00_slot_matmul_linear_relu_warpgroup_64x128(const Half* __restrict__ x,
   constexpr int kSharedBytes = 99328;  // given at launch
   constexpr int kColumnTiles = 4;      // tiles side by side
   constexpr int kPanelDepth = 192;     // elements that panels have for a column
+  constexpr int kUpSlots = 6;          // slots of adapters: first axis of "up"
   constexpr int kUpRows = 6;           // first axis of "up"
   constexpr int kUpRank = 16;          // terms of an adapter: last axis of "up"
   constexpr int kCopyBytes = 4;        // of one copy
@@ -583,6 +588,8 @@ k00_slot_matmul_linear_relu_warpgroup_64x128(const Half* __restrict__ x,
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(Half),
                      memory);
+  __shared__ NamedSlots<kTileRows, kUpSlots> named_slots;
+  ClearSlots(named_slots);
 
   __shared__ int slots[kTileRows];
   // The slot of row number threadIdx.x of the tile.
@@ -597,8 +604,9 @@ k00_slot_matmul_linear_relu_warpgroup_64x128(const Half* __restrict__ x,
   if (threadIdx.x < kTileRows) {
     slots[threadIdx.x] = slot;
   }
-  const auto adapters = AddendOfSlots<Arithmetic::kHalf>(down + first_row * kUpRank, slots, up,
-                                                         first_column, kGateColumns, kUpRank);
+  NameSlot(named_slots, slot);
+  const auto adapters = ChunksOfSlots<Arithmetic::kHalf>(
+      down + first_row * kUpRank, slots, named_slots, up, first_column, kGateColumns, kUpRank);
   // memory.sums = x x weight, transposed, and what the adapters add
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       x + first_row * kProductDepth, min(kTileRows, batch - first_row),
@@ -667,6 +675,7 @@ k00_slot_matmul_linear_relu_warpgroup_128x256(
   constexpr int kSharedBytes = 197632;  // given at launch
   constexpr int kColumnTiles = 2;       // tiles side by side
   constexpr int kPanelDepth = 192;      // elements that panels have for a column
+  constexpr int kUpSlots = 6;           // slots of adapters: first axis of "up"
   constexpr int kUpRows = 6;            // first axis of "up"
   constexpr int kUpRank = 16;           // terms of an adapter: last axis of "up"
   constexpr int kCopyBytes = 4;         // of one copy
@@ -684,6 +693,8 @@ k00_slot_matmul_linear_relu_warpgroup_128x256(
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(Half),
                      memory);
+  __shared__ NamedSlots<kTileRows, kUpSlots> named_slots;
+  ClearSlots(named_slots);
 
   __shared__ int slots[kTileRows];
   // The slot of row number threadIdx.x of the tile.
@@ -698,8 +709,9 @@ k00_slot_matmul_linear_relu_warpgroup_128x256(
   if (threadIdx.x < kTileRows) {
     slots[threadIdx.x] = slot;
   }
-  const auto adapters = AddendOfSlots<Arithmetic::kHalf>(down + first_row * kUpRank, slots, up,
-                                                         first_column, kGateColumns, kUpRank);
+  NameSlot(named_slots, slot);
+  const auto adapters = ChunksOfSlots<Arithmetic::kHalf>(
+      down + first_row * kUpRank, slots, named_slots, up, first_column, kGateColumns, kUpRank);
   // memory.sums = x x weight, transposed, and what the adapters add
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       x + first_row * kProductDepth, min(kTileRows, batch - first_row),

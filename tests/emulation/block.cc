@@ -243,6 +243,17 @@ void Block::Meet(Barrier& barrier, unsigned first, unsigned last) {
   WaitUntil([&barrier, phase] { return barrier.phases_ended != phase; }, "the other threads");
 }
 
+void Block::SyncSome(unsigned barrier, unsigned threads) {
+  if (barrier == 0 || barrier >= std::size(some_)) Complain("barrier " + std::to_string(barrier) + " is none of some threads");
+  Barrier& some = some_[barrier];
+  const uint64_t phase = some.phases_ended;
+  if (++some.waiting == threads) {
+    some.waiting = 0;
+    ++some.phases_ended;
+  }
+  WaitUntil([&some, phase] { return some.phases_ended != phase; }, "some of the threads");
+}
+
 void Block::SyncWarp() {
   const unsigned first = thread() / kWarp * kWarp;
   Meet(warps_[first / kWarp], first, std::min(first + kWarp, size_));

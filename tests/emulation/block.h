@@ -66,6 +66,8 @@ class Block {
   // Lets other threads run now, if chance wants it.
   void MayPause();
   void SyncThreads() { Meet(all_, 0, size_); }
+  // So many threads wait for each other, whichever they are.
+  void SyncSome(unsigned barrier, unsigned threads);
   void SyncWarp();
   void SyncCluster();
   unsigned long long& slot(unsigned thread) { return fibers_[thread].slot; }
@@ -139,7 +141,7 @@ class Block {
   int spoiled_byte_;
   void* scheduler_ = nullptr;  // its stack pointer while a fiber runs
   std::vector<Fiber> fibers_;
-  Barrier all_;
+  Barrier all_, some_[16];  // of the block's threads; of some of them, by number (0 is of all)
   std::vector<Barrier> warps_;
   std::vector<Gathering> gatherings_;  // by warp
   unsigned at_cluster_ = 0;            // threads that wait for the cluster

@@ -83,10 +83,33 @@ T __shfl_xor_sync(unsigned mask, T value, int distance, int = 32) {
   return ShuffleFrom(mask, value, threadIdx.x ^ static_cast<unsigned>(distance));
 }
 
+template <class T>
+unsigned __match_any_sync(unsigned mask, T value) {
+  unsigned same = 0;
+  for (int lane = 0; lane < 32; ++lane) same |= static_cast<unsigned>(__shfl_sync(mask, value, lane) == value) << lane;
+  return same;
+}
+
+inline unsigned atomicOr(unsigned* place, unsigned bits) {
+  const unsigned before = *place;
+  *place |= bits;
+  return before;
+}
 inline int atomicAdd(int* place, int added) {
   const int before = *place;
   *place += added;
   return before;
+}
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+  const unsigned long long bytes = (static_cast<unsigned long long>(high) << 32) | low;
+  unsigned result = 0;
+  for (int i = 0; i < 4; ++i) result |= static_cast<unsigned>(bytes >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
+  return result;
 }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline void memcpy(void* to, const void* from, unsigned long bytes) { __builtin_memcpy(to, from, bytes); }

@@ -121,7 +121,10 @@ bool RunOther(Block& block, PtxCall& call) {
     for (size_t i = 0; i < 4; ++i) words[i] = call.Word(1 + i);
     std::memcpy(reinterpret_cast<void*>(call.Bits(0)), words, sizeof words);
   } else if (call.Is("bar.sync")) {
-    block.SyncThreads();
+    if (call.instruction->arguments.size() == 1)
+      block.SyncThreads();
+    else
+      block.SyncSome(call.Word(0), call.Word(1));
   } else if (call.Is("setp.ne.b32")) {
     call.predicates[call.instruction->arguments[0].name] = call.Word(1) != call.Word(2);
   } else if (call.Is("setmaxnreg") || call.Is("griddepcontrol") || call.Is("fence.")) {

@@ -38,7 +38,7 @@ class Layers {
     Value* base = builder_.Make(OpKind::kMatMul, {x, Weights({layer_.inputs, layer_.outputs})},
                                 {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}});
     Value* biased = builder_.Make(OpKind::kAdd, {base, Weights({layer_.outputs})});
-    Value* down = Product(x, Weights({kSlots, layer_.inputs, layer_.rank}), slots, 0);
+    Value* down = Product(x, Weights({kSlots, layer_.rank, layer_.inputs}), slots, 1);
     Value* delta = Product(down, Weights({kSlots, layer_.outputs, layer_.rank}), slots, 1);
     graph_->outputs = {builder_.Make(OpKind::kRelu, {builder_.Make(OpKind::kAdd, {biased, delta})})};
     graph_->output_names = {"y"};
@@ -87,7 +87,8 @@ TEST_P(SlotMatMul, AnswersMatch) {
 INSTANTIATE_TEST_SUITE_P(
     All, SlotMatMul,
     testing::Values(Layer{Dtype::kF16, 256, 144, 16}, Layer{Dtype::kBF16, 320, 264, 8}, Layer{Dtype::kF16, 72, 520, 40},
-                    Layer{Dtype::kF16, 128, 384, 16, /*tokens=*/7},
+                    Layer{Dtype::kF16, 128, 384, 16, /*tokens=*/7}, Layer{Dtype::kF16, 320, 512, 16},
+                    Layer{Dtype::kBF16, 512, 256, 40},
                     Layer{Dtype::kF16, 128, 384, 16, /*tokens=*/5, /*transposed=*/true},
                     Layer{Dtype::kF16, 30, 18, 5, /*tokens=*/3}, Layer{Dtype::kF32, 128, 96, 16, /*tokens=*/3},
                     Layer{Dtype::kF32, 256, 144, 24, /*tokens=*/70}));

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -279,6 +280,8 @@ TEST_F(Adapters, WhatIsWrongIsSaidAndTheSlotKeepsItsAdapter) {
                t[0].values.resize(256 * 4);
              }),
         "tensor \"layers.0.B\" has rank 8, but \"layers.0.A\" has 4");
+  fails(with("infinite", [](auto& t) { t[1].values[3] = std::numeric_limits<float>::infinity(); }),
+        "tensor \"layers.0.B\" has elements that are not finite in f32, times their scale");
   fails(PeftFolder("dora", PeftAdapter(2), "{\"use_dora\": true, \"lora_alpha\": 8}"),
         "use_dora is true");
   fails(PeftFolder("kind", PeftAdapter(2), "{\"peft_type\": \"IA3\"}"), "peft_type is \"IA3\"");

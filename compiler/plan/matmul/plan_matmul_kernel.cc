@@ -170,6 +170,11 @@ class TilePlanner : ProductPlanner {
       builder_.Comment("Weights, before it is known what they meet.");
       builder_.AppendCall(
           Call(Template("StartPanels", {"Shape"}), {right, columns, row_bytes, "memory"}));
+      if (slot_addend_) {
+        builder_.Append(Statement::Declare(Template("__shared__ NamedSlots", {rows, SlotCount()}),
+                                           "named_slots"));
+        builder_.AppendCall(Call("ClearSlots", {"named_slots"}));
+      }
       builder_.Append(Statement::Await());
       builder_.Blank();
     }
@@ -188,6 +193,14 @@ class TilePlanner : ProductPlanner {
                              std::move(arguments)));
   }
 
+  // The kernel's name of how many slots there are.
+  CExpr SlotCount() {
+    const Value* bank = OperandOf(region_, slot_addend_->operand(kBankOfProduct));
+    return builder_.Write(bank->type.shape.front(), Only({0, ModelName(bank->name) + "_slots",
+                                                          "slots of adapters: first axis of \"" +
+                                                              NameOf(builder_, bank) + "\""}));
+  }
+
   // What the slots of the tile's rows add to the sums.
   CExpr DeclareSlotAddend(const CExpr& rows) {
     builder_.Append(Statement::Declare("__shared__ int", CExpr("slots")[rows]));
@@ -195,6 +208,7 @@ class TilePlanner : ProductPlanner {
     builder_.Open(/*is_branch=*/true);
     builder_.Assign(CExpr("slots")["threadIdx.x"], slot);
     builder_.CloseIf("threadIdx.x" < rows);
+    if (ByWarpgroups()) builder_.AppendCall(Call("NameSlot", {"named_slots", slot}));
     const CExpr down = builder_.Buffer(OperandOf(region_, slot_addend_->operand(0)));
     const Value* bank = OperandOf(region_, slot_addend_->operand(kBankOfProduct));
     const CExpr rank = builder_.Write(
@@ -202,10 +216,13 @@ class TilePlanner : ProductPlanner {
         Only({0, ModelName(bank->name) + "_rank",
               "terms of an adapter: last axis of \"" + NameOf(builder_, bank) + "\""}));
     const CExpr left = down + "first_row" * rank;
-    builder_.Append(Statement::Let(
-        "auto", "adapters",
-        Call(Template("AddendOfSlots", {TensorCoreArithmetic(dtype(), precision_)}),
-             {left, "slots", builder_.Buffer(bank), "first_column", columns_, rank})));
+    std::vector<CExpr> arguments = {left,           "slots",  builder_.Buffer(bank),
+                                    "first_column", columns_, rank};
+    if (ByWarpgroups()) arguments.insert(arguments.begin() + 2, "named_slots");
+    builder_.Append(Statement::Let("auto", "adapters",
+                                   Call(Template(ByWarpgroups() ? "ChunksOfSlots" : "AddendOfSlots",
+                                                 {TensorCoreArithmetic(dtype(), precision_)}),
+                                        std::move(arguments))));
     return "adapters";
   }
 

@@ -13,7 +13,7 @@ class JsonValue;
 struct Buffer;
 
 // A layer whose low-rank adapters lie in slots. `down` and `up` are the buffers of constants
-// [slots, inputs, stored_rank] and [slots, outputs, stored_rank].
+// [slots, stored_rank, inputs] and [slots, outputs, stored_rank].
 struct AdapterSite {
   std::string module;
   int down = -1, up = -1;
