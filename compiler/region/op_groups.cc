@@ -8,6 +8,7 @@
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/region_class.h"
 #include "compiler/region/attention_parts.h"
+#include "compiler/region/op_pattern.h"
 
 namespace fusec {
 
@@ -15,23 +16,36 @@ namespace {
 
 bool Is(const Node* node, OpKind kind) { return node != nullptr && node->kind == kind; }
 
-// One operand's elements in other places.
-bool IsView(const Node& node) {
-  return GetOpDef(node.kind).op_class == OpClass::kView && node.kind != OpKind::kConcat;
-}
-
 bool IsPointwise(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kPointwise; }
 
 // What made a value, behind views and casts.
-const Node* Maker(const Value* value) {
-  const Node* node = value->producer;
-  while (node != nullptr && (IsView(*node) || node->kind == OpKind::kCast))
-    node = node->operand(0)->producer;
-  return node;
-}
+const Node* Maker(const Value* value) { return Viewed(value)->producer; }
 
-bool IsSquare(const Node* node) {
-  return Is(node, OpKind::kMul) && node->operand(0) == node->operand(1);
+// A group that is always the same ops.
+struct NamedPattern {
+  std::string_view name;
+  OpPattern pattern;
+};
+
+// The first that fits is taken.
+ArrayRef<NamedPattern> Patterns() {
+  static const auto* const kPatterns = new std::vector<NamedPattern>{
+      {"softmax", OpPattern("div(e: exp(sub(x, reduce_max(x))), reduce_sum(e))")},
+      {"log_softmax", OpPattern("sub(s: sub(x, reduce_max(x)), log(reduce_sum(exp(s))))")},
+      {"layer_norm",
+       OpPattern("div(d: sub(x, reduce_mean(x)), sqrt(add(reduce_mean(mul(d, d)), fixed)))")},
+      {"layer_norm", OpPattern("mul(d: sub(x, reduce_mean(x)), "
+                               "reciprocal(sqrt(add(reduce_mean(mul(d, d)), fixed))))")},
+      {"layer_norm", OpPattern("mul(d: sub(x, reduce_mean(x)), "
+                               "div(fixed, sqrt(add(reduce_mean(mul(d, d)), fixed))))")},
+      {"rms_norm", OpPattern("div(d, sqrt(add(reduce_mean(mul(d, d)), fixed)))")},
+      {"rms_norm", OpPattern("mul(d, reciprocal(sqrt(add(reduce_mean(mul(d, d)), fixed))))")},
+      {"rms_norm", OpPattern("mul(d, div(fixed, sqrt(add(reduce_mean(mul(d, d)), fixed))))")},
+      {"rotary_embedding", OpPattern("add(mul(_, _), mul(concat(neg(_), _), _))")},
+      {"rotary_embedding",
+       OpPattern("concat(sub(mul(_, _), mul(_, _)), add(mul(_, _), mul(_, _)))")},
+  };
+  return *kPatterns;
 }
 
 bool FoldsLastAxis(const Node& reduction) {
@@ -55,9 +69,8 @@ class GroupFinder {
   // Bigger groups first, where one is part of the other.
   std::vector<OpGroup> Find() {
     for (const auto find :
-         {&GroupFinder::FindAttentions, &GroupFinder::FindSoftmax, &GroupFinder::FindNorm,
-          &GroupFinder::FindRotation, &GroupFinder::FindLinear, &GroupFinder::FindMlp,
-          &GroupFinder::FindInteraction, &GroupFinder::FindEmbeddingBag,
+         {&GroupFinder::FindAttentions, &GroupFinder::FindPattern, &GroupFinder::FindLinear,
+          &GroupFinder::FindMlp, &GroupFinder::FindInteraction, &GroupFinder::FindEmbeddingBag,
           &GroupFinder::FindEmbedding}) {
       for (const auto& node : body_.nodes) (this->*find)(*node);
     }
@@ -118,84 +131,14 @@ class GroupFinder {
     Join(node, group_of_.at(users->second[0]));
   }
 
-  void FindSoftmax(const Node& node) {
+  void FindPattern(const Node& node) {
     if (GroupOf(node) != nullptr) return;
-    const bool is_log = node.kind == OpKind::kSub;
-    if (!is_log && node.kind != OpKind::kDiv) return;
-    const Node* log = is_log ? Maker(node.operand(1)) : nullptr;
-    if (is_log && !Is(log, OpKind::kLog)) return;
-    const Node* sum = Maker(is_log ? log->operand(0) : node.operand(1));
-    if (!Is(sum, OpKind::kReduceSum)) return;
-    const Node* exp = Maker(sum->operand(0));
-    if (!Is(exp, OpKind::kExp)) return;
-    const Node* shifted = Maker(exp->operand(0));
-    if (!Is(shifted, OpKind::kSub) || Maker(node.operand(0)) != (is_log ? shifted : exp)) return;
-    const Node* most = Maker(shifted->operand(1));
-    if (!Is(most, OpKind::kReduceMax)) return;
-    const size_t group =
-        AddGroup(is_log ? "log_softmax" : "softmax", Nodes{&node, sum, exp, shifted, most});
-    if (is_log) Join(*log, group);
-  }
-
-  // From the square root on, both ways.
-  void FindNorm(const Node& root) {
-    if (root.kind != OpKind::kSqrt || GroupOf(root) != nullptr) return;
-    const Node* sum = Maker(root.operand(0));
-    if (!Is(sum, OpKind::kAdd)) return;
-    const Node* mean = Maker(sum->operand(IsFixed(sum->operand(0)) ? 1 : 0));
-    if (!Is(mean, OpKind::kReduceMean)) return;
-    const Node* square = Maker(mean->operand(0));
-    const std::vector<const Node*> quotient = DividedBy(root);
-    if (!IsSquare(square) || quotient.empty()) return;
-    const size_t group = AddGroup("rms_norm", Nodes{&root, sum, mean, square});
-    for (const Node* part : quotient) Join(*part, group);
-    const Node* difference = Maker(square->operand(0));
-    if (Is(difference, OpKind::kSub)) {
-      const Node* center = Maker(difference->operand(1));
-      if (Is(center, OpKind::kReduceMean) && center->operand(0) == difference->operand(0)) {
-        groups_[group].name = "layer_norm";
-        Join(*difference, group);
-        Join(*center, group);
-      }
-    }
-    JoinFixed(*quotient[0], {OpKind::kMul, OpKind::kAdd}, group);
-  }
-
-  // x / root, or x * (1 / root), the result first.
-  std::vector<const Node*> DividedBy(const Node& root) const {
-    const auto users = users_.find(root.result());
-    if (users == users_.end()) return {};
-    for (const Node* user : users->second) {
-      const bool inverts = user->kind == OpKind::kReciprocal ||
-                           (user->kind == OpKind::kDiv && IsFixed(user->operand(0)));
-      if (!inverts && user->kind == OpKind::kDiv) return {user};
-      if (inverts && Is(Reader(*user), OpKind::kMul)) return {Reader(*user), user};
-    }
-    return {};
-  }
-
-  // x * cos + concat(-x2, x1) * sin, or concat(x1 * cos - x2 * sin, x1 * sin + x2 * cos).
-  void FindRotation(const Node& node) {
-    if (node.kind != OpKind::kConcat || node.operands.size() != 2) return;
-    const Node* first = Maker(node.operand(0));
-    const Node* second = Maker(node.operand(1));
-    if (Is(first, OpKind::kNeg) && node.operand(1)->producer != nullptr) {
-      const Node* turned = Reader(node);
-      const Node* sum = Is(turned, OpKind::kMul) ? Reader(*turned) : nullptr;
-      if (!Is(sum, OpKind::kAdd)) return;
-      const size_t group = AddGroup("rotary_embedding", Nodes{&node, first, turned, sum});
-      for (const Value* operand : sum->operands) {
-        if (Is(Maker(operand), OpKind::kMul)) Join(*Maker(operand), group);
-      }
-    } else if (Is(first, OpKind::kSub) && Is(second, OpKind::kAdd)) {
-      const std::vector<const Node*> products = {Maker(first->operand(0)), Maker(first->operand(1)),
-                                                 Maker(second->operand(0)),
-                                                 Maker(second->operand(1))};
-      for (const Node* product : products) {
-        if (!Is(product, OpKind::kMul)) return;
-      }
-      const size_t group = AddGroup("rotary_embedding", products);
-      for (const Node* part : {&node, first, second}) Join(*part, group);
+    for (const NamedPattern& named : Patterns()) {
+      const auto nodes = named.pattern.Match(node, fixed_);
+      if (!nodes) continue;
+      const size_t group = AddGroup(std::string(named.name), *nodes);
+      if (named.name.ends_with("_norm")) JoinFixed(node, {OpKind::kMul, OpKind::kAdd}, group);
+      return;
     }
   }
 
