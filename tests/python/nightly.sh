@@ -28,7 +28,7 @@ for part in ${@:-torch serve}; do
   case $part in
     torch) in_environment torch torch_cases "torch==$TORCH_VERSION" "onnxscript==$ONNXSCRIPT_VERSION" || status=1 ;;
     serve)
-      in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_operations' "ray[serve]==$RAY_VERSION" "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" \
+      in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_direct serve_operations' "ray[serve]==$RAY_VERSION" "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" \
         || status=1
       # That the benchmark runs; its figures want a quiet machine.
       "$deps/serve/bin/python" "$root/tests/benchmarks/serve.py" --rows 1 --seconds 0.5 --rounds 1 || status=1

@@ -17,7 +17,7 @@ import grpc
 import numpy as np
 import ray
 import tritonclient.grpc as triton
-from fusec.serve import GRPC_SERVICER, BatchOptions, GatewayOptions, QueueFull, Unavailable, app
+from fusec.serve import GRPC_SERVICER, BatchOptions, DirectOptions, GatewayOptions, QueueFull, Unavailable, app
 from fusec.serve._gateway import Gateway
 from fusec.serve._grpc import GrpcGateway, add_to_server
 from fusec.serve._http_protocol import HttpInfer
@@ -251,6 +251,8 @@ class Methods(unittest.TestCase):
 class Served(unittest.TestCase):
     """Two replicas of a DLRM behind two gateways, and Ray's proxies for HTTP and gRPC."""
 
+    direct = DirectOptions()
+
     @classmethod
     def setUpClass(cls):
         if not REPOSITORY.exists():
@@ -268,6 +270,7 @@ class Served(unittest.TestCase):
             gateway=GatewayOptions(str(REPOSITORY), "secret"),
             model_options={"num_replicas": 2, **QUICK},
             gateway_options={"num_replicas": 2, **QUICK},
+            direct=cls.direct,
         )
         serve.run(application, name="fusec")
         cls.model = fusec.load(REPOSITORY / "dlrm", "cpu")
