@@ -357,4 +357,5 @@ def main():
         args.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()
