@@ -1,8 +1,10 @@
 """Replicas of fusec.serve that listen themselves: the tests of Ray's proxies at their ports, and what is theirs alone. nightly.sh runs it, in
 an environment with Ray."""
 
+import asyncio
 import concurrent.futures
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,8 +16,13 @@ import numpy as np
 import serve_grpc
 import serve_ray
 import tritonclient.grpc
-from fusec.serve import DirectOptions
+from fusec.serve import BatchOptions, DirectOptions
+from fusec.serve._direct import DirectServer
+from fusec.serve._gateway import Gateway
+from fusec.serve._server import ModelServer
 from serve_ray import REPOSITORY, TOKEN, Client, Load, free_port, kill, make_artifacts, replicas_of, request, wait_until
+from support import artifact
+from test_serve_http import LocalBackend, body_of
 from tritonclient.utils import InferenceServerException
 
 
@@ -112,6 +119,64 @@ class Grpc(serve_grpc.Served):
             counts, retries = zip(*(future.result() for future in asking))
         self.assertGreater(min(counts), 3)
         print(f"{sum(counts)} answers of gRPC while replicas that listen were killed, {sum(retries)} of them asked for again")
+
+
+class Listening(unittest.IsolatedAsyncioTestCase):
+    """One replica, without Ray, whose batches wait for others."""
+
+    async def asyncSetUp(self):
+        self.port = free_port()
+        self.server = ModelServer("lookup", artifact("lookup"), "cpu", BatchOptions(max_delay_ms=500, max_queue=2))
+        await self.server.start()
+        self.addAsyncCleanup(self.server.close)
+        self.direct = DirectServer(Gateway(LocalBackend({"lookup": self.server})), DirectOptions(("127.0.0.1", self.port)))
+        await self.direct.start()
+        self.addAsyncCleanup(self.direct.close)
+
+    async def ask(self):
+        """A connection that has sent a request."""
+        body, headers = body_of({"ids": np.array([1])})
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.addCleanup(writer.close)
+        lines = [f"{name}: {value}" for name, value in {"host": "x", "content-length": len(body), **headers}.items()]
+        writer.write("\r\n".join(["POST /v2/models/lookup/infer HTTP/1.1", *lines, "", ""]).encode() + body)
+        return reader, writer
+
+    async def statuses(self, *readers):
+        return sorted([int((await reader.readline()).split()[1]) for reader in readers])
+
+    async def test_one_more_than_may_wait_gets_429(self):
+        connections = [await self.ask() for _ in range(3)]
+        self.assertEqual(await self.statuses(*(reader for reader, _ in connections)), [200, 200, 429])
+
+    async def test_a_request_whose_client_hangs_up_is_not_run(self):
+        _, writer = await self.ask()
+        await asyncio.sleep(0.2)
+        writer.close()
+        await asyncio.sleep(0.8)
+        self.assertEqual(dict(self.server.metrics.requests), {499: 1})
+        self.assertEqual(self.server.statistics().runs, 0)
+
+    async def test_it_answers_what_it_has_read_before_it_goes(self):
+        idle, _ = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, _ = await self.ask()
+        await asyncio.sleep(0.2)
+        await self.direct.close()
+        self.assertEqual(await self.statuses(reader), [200])
+        self.assertEqual(await idle.read(), b"")
+        with self.assertRaises(ConnectionRefusedError):
+            await self.ask()
+        with self.assertRaisesRegex(RuntimeError, "has ended"):
+            self.direct.check()
+
+    async def test_a_port_that_another_program_has(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            other = DirectServer(Gateway(LocalBackend({})), DirectOptions(taken.getsockname()))
+            with self.assertRaisesRegex(OSError, "in use"):
+                await other.start()
+            other = DirectServer(Gateway(LocalBackend({})), DirectOptions(grpc=taken.getsockname()))
+            with self.assertRaises(RuntimeError):
+                await other.start()
 
 
 class CommandLine(unittest.TestCase):
