@@ -165,8 +165,8 @@ def mean_batch(handle, replicas):
 
 
 def request_of(name, body, header_length):
-    head = f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nInference-Header-Content-Length: {header_length}"
-    return f"{head}\r\n\r\n".encode() + body
+    head = f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Inference-Header-Content-Length: {header_length}\r\n\r\n".encode() + body
 
 
 def free_port():
@@ -176,15 +176,19 @@ def free_port():
 
 
 def cpu_seconds():
-    """Seconds of CPU that each kind of Ray's processes has taken."""
-    taken = {}
+    """Seconds of CPU that each kind of Ray's processes of this session has taken."""
+    session, found = ray.get_runtime_context().get_session_name(), {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            if command.startswith("ray::") or "raylet" in command[:200] or "gcs_server" in command[:200]:
-                kind = command.split(" ")[0].split("/")[-1]
-                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-                taken[kind] = taken.get(kind, 0) + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            found[folder.name] = command, fields[1], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    (raylet,) = (pid for pid, (command, *_) in found.items() if "raylet/raylet " in command and session in command)
+    taken = {"raylet": found[raylet][2]}
+    for command, parent, seconds in found.values():
+        if parent == raylet and command.startswith("ray::"):
+            kind = command.removeprefix("ray::").split()[0].split(".")[0]
+            taken[kind] = taken.get(kind, 0) + seconds
     return taken
 
 
@@ -270,8 +274,8 @@ def main():
         artifact = os.path.join(folder, "artifact")
         with contextlib.redirect_stderr(io.StringIO()):
             fusec.compile(args.model, artifact, target="cpu" if args.device == "cpu" else "native,cpu", cpu_level="native")
-        gpus = int(args.device != "cpu")
-        ray.init(address="local", num_cpus=max(8, os.cpu_count()), num_gpus=gpus, include_dashboard=False, log_to_driver=False, logging_level="error")
+        resources = {"num_cpus": max(8, os.cpu_count()), "num_gpus": int(args.device != "cpu")}
+        ray.init(address="local", **resources, include_dashboard=False, log_to_driver=False, logging_level="error")
         serve.start(http_options={"host": "127.0.0.1", "port": port})
         rows = measure(Served(artifact, args.model, args.device), args, port, pool)
         serve.shutdown()
