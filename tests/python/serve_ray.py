@@ -431,12 +431,13 @@ class Memory(unittest.IsolatedAsyncioTestCase):
             for _ in range(count // len(requests)):
                 await asyncio.gather(*map(server.predict, requests), return_exceptions=True)
 
-        await ask(300_000)  # memory pools have grown to their sizes
+        await ask(200_000)
         before = resident_bytes()
         await ask(1_000_000)
         grown = resident_bytes() - before
         print(f"memory grew by {grown} bytes over {sum(server.metrics.requests.values())} requests")
-        self.assertLess(grown, 2 << 20)
+        # Memory comes in steps of up to 2 MB, a large page; the smallest object in each request would be 16 MB.
+        self.assertLess(grown, 8 << 20)
         self.assertEqual(server.metrics.requests[400], server.metrics.refused_inputs)
         await server.close()
 
