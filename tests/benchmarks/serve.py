@@ -280,7 +280,8 @@ async def measure(served, args):
         rounds = [await overhead(served, delay_ms, 1) for _ in range(args.rounds)]
         found["overhead"].append(min(rounds, key=lambda row: row["overhead_ms"]))
         print("overhead", found["overhead"][-1], file=sys.stderr)
-    ray.init(num_cpus=max(8, os.cpu_count()), num_gpus=int(args.device != "cpu"), include_dashboard=False, log_to_driver=False, logging_level="error")
+    resources = {"num_cpus": max(8, os.cpu_count()), "num_gpus": int(args.device != "cpu")}
+    ray.init(address="local", **resources, include_dashboard=False, log_to_driver=False, logging_level="error")
     serve.start(proxy_location="Disabled")
     found["start"] = min([await starts(served) for _ in range(args.rounds)], key=lambda seconds: seconds["fusec"])
     print("start", found["start"], file=sys.stderr)
@@ -357,4 +358,5 @@ def main():
         args.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -28,10 +28,12 @@ for part in ${@:-torch serve}; do
   case $part in
     torch) in_environment torch torch_cases "torch==$TORCH_VERSION" "onnxscript==$ONNXSCRIPT_VERSION" || status=1 ;;
     serve)
-      in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_operations' "ray[serve]==$RAY_VERSION" "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" \
+      in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_direct serve_operations' "ray[serve]==$RAY_VERSION" "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" \
         || status=1
-      # That the benchmark runs; its figures want a quiet machine.
-      "$deps/serve/bin/python" "$root/tests/benchmarks/serve.py" --rows 1 --seconds 0.5 --rounds 1 || status=1
+      # That the benchmarks run; their figures want a quiet machine.
+      for benchmark in serve serve_http; do
+        "$deps/serve/bin/python" "$root/tests/benchmarks/$benchmark.py" --rows 1 --seconds 0.5 --rounds 1 || status=1
+      done
       ;;
     *) echo "there is no $part; nightly.sh takes torch and serve" >&2 && exit 2 ;;
   esac

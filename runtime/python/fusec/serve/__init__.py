@@ -16,11 +16,11 @@ from typing import Any
 
 from fusec.serve._batcher import BatchOptions
 from fusec.serve._errors import DeadlineExceeded, NotFound, QueueFull, RequestError, TooLarge, Unavailable
-from fusec.serve._gateway import GatewayOptions
+from fusec.serve._gateway import DirectOptions, GatewayOptions
 
 __all__ = [
-    "GRPC_SERVICER", "BatchOptions", "DeadlineExceeded", "GatewayOptions", "NotFound", "QueueFull", "RequestError", "TooLarge",
-    "Unavailable", "app",
+    "GRPC_SERVICER", "BatchOptions", "DeadlineExceeded", "DirectOptions", "GatewayOptions", "NotFound", "QueueFull", "RequestError",
+    "TooLarge", "Unavailable", "app",
 ]  # fmt: skip
 
 GRPC_SERVICER = "fusec.serve._grpc.add_to_server"

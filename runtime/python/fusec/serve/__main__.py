@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any
 
-from fusec.serve import GRPC_SERVICER, BatchOptions, GatewayOptions
+from fusec.serve import GRPC_SERVICER, BatchOptions, DirectOptions, GatewayOptions
 
 TOKEN_VARIABLE = "FUSEC_SERVE_TOKEN"
 
@@ -68,6 +68,13 @@ def parser() -> argparse.ArgumentParser:
     add("models", nargs="*", type=_model, metavar="[NAME=]FOLDER", help="an artifact, and what requests call it (the folder's name)")
     add("--http", type=_address, default=("127.0.0.1", 8000), metavar="HOST:PORT", help="where to listen (127.0.0.1:8000)")
     add("--grpc", type=_grpc_port, metavar="HOST:PORT", help="listen for gRPC, too: 0.0.0.0:8001, as it takes no other host (off)")
+    add(
+        "--direct-http",
+        type=_address,
+        metavar="HOST:PORT",
+        help="replicas of models listen themselves, too, each on its node, and answer requests for their model without Ray's proxies (off)",
+    )
+    add("--direct-grpc", type=_address, metavar="HOST:PORT", help="the same for gRPC (off)")
     add("--repository", metavar="FOLDER", help="the folder that requests may load artifacts, weights and adapters from")
     add("--device", help='"cpu", "cuda" or "cuda:1"; a GPU where the artifact and the machine have one')
     add("--replicas", type=int, default=1, help="of each model (1)")
@@ -113,12 +120,15 @@ def main() -> None:
         model_options={"num_replicas": arguments.replicas, "ray_actor_options": resources},
         gateway_options={"num_replicas": arguments.gateways},
         shard_options=shard_options(arguments),
+        direct=DirectOptions(arguments.direct_http, arguments.direct_grpc),
     )
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     serve.run(application, name="fusec")
     where = f"http://{host}:{port}/v2" + (f" and gRPC on port {arguments.grpc}" if arguments.grpc is not None else "")
+    for kind, address in (("HTTP", arguments.direct_http), ("gRPC", arguments.direct_grpc)):
+        where += "" if address is None else f" and direct {kind} on port {address[1]}"
     names = ", ".join(name for name, _ in arguments.models) or "no model yet"
     print(f"fusec.serve: {where} has {names}", file=sys.stderr, flush=True)
     ended.wait()

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Iterable, Mapping
 
 import numpy as np
@@ -17,8 +18,9 @@ from fusec.serve import _ledger
 from fusec.serve._actors import LOST, MOST_ONGOING, QUIET, RETRY_AFTER_S, Follower, as_value, unwrapped
 from fusec.serve._batcher import BatchOptions
 from fusec.serve._changes import Change, ChangeLog
+from fusec.serve._direct import DirectServer
 from fusec.serve._errors import NotFound, RequestError, Unavailable
-from fusec.serve._gateway import Gateway, GatewayOptions
+from fusec.serve._gateway import DirectOptions, Gateway, GatewayOptions
 from fusec.serve._grpc import GrpcGateway
 from fusec.serve._http import HttpGateway
 from fusec.serve._http_protocol import HttpInfer
@@ -76,22 +78,26 @@ class LedgerDeployment:
 @serve.deployment(name="Model", max_ongoing_requests=MOST_ONGOING, logging_config=QUIET)
 class ModelDeployment:
     """A replica of a model: its ModelServer, which follows the ledger. Of a sharded model it is the dense part, and `shards` are handles of
-    the deployments of the others."""
+    the deployments of the others. `home` is the application that clients ask, "" where it is the replica's own."""
 
-    async def __init__(self, name: str, path: str, ledger: Any, device: str | None, options: BatchOptions, shards: list[Any]) -> None:
+    async def __init__(self, name: str, path: str, ledger: Any, loading: _Loading, shards: list[Any], home: str) -> None:
         if shards:
             reached = RayShards(name, path, shards, ledger)
-            self._server: ModelServer = ShardedModelServer(name, path, reached, device, options)
+            self._server: ModelServer = ShardedModelServer(name, path, reached, loading.device, loading.batch)
             await reached.wait_ready()
         else:
-            self._server = ModelServer(name, path, device, options)
+            self._server = ModelServer(name, path, loading.device, loading.batch)
         self._follower = Follower(self._server, ledger)
         await self._server.start(await ledger.since.remote(name, 1))
         await self._follower.begin()
+        backend = _LocalBackend(self._server, ledger, loading, home or serve.get_replica_context().app_name)
+        self._direct = DirectServer(Gateway(backend, loading.gateway), loading.direct)
+        await self._direct.start()
 
     async def check_health(self) -> None:
-        """Ray starts a replica again whose model does not run any more, or that cannot follow the others."""
+        """Ray starts a replica again whose model does not run any more, that cannot follow the others, or does not listen any more."""
         self._follower.check()
+        self._direct.check()
         await self._server.check_health()
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
@@ -126,30 +132,33 @@ class ModelDeployment:
         return await as_value(self._server.try_change(change))
 
     async def __del__(self) -> None:
+        await self._direct.close()
         await self._follower.leave()
         await self._server.close()
 
 
 @dataclass(frozen=True)
 class _Loading:
-    """How models are loaded, those of requests as those that the application begins with."""
+    """How models are loaded, those of requests as those that the application begins with, which are `models`."""
 
+    models: tuple[str, ...]
     device: str | None
     batch: BatchOptions
+    gateway: GatewayOptions
+    direct: DirectOptions
     shard_options: Mapping[str, Any]
 
-    def bind(self, name: str, path: str, ledger: Any, options: Mapping[str, Any]) -> Any:
+    def bind(self, name: str, path: str, ledger: Any, options: Mapping[str, Any], home: str = "") -> Any:
         """A deployment of the model at `path`, with these options of Ray's, and those of its shards behind it."""
         shards = bind_shards(name, path, ledger, self.device, self.shard_options, options)
-        return ModelDeployment.options(**options).bind(name, path, ledger, self.device, self.batch, shards)
+        return ModelDeployment.options(**options).bind(name, path, ledger, self, shards, home)
 
 
 class _RayBackend:
     """The models of an application, and those that were loaded since, each of which is an application of its own."""
 
-    def __init__(self, ledger: Any, models: Mapping[str, Any], loading: _Loading):
-        self._ledger, self._handles, self._loading = ledger, dict(models), loading
-        self._app = serve.get_replica_context().app_name
+    def __init__(self, ledger: Any, loading: _Loading, app: str, handles: Mapping[str, Any] = MappingProxyType({})):
+        self._ledger, self._loading, self._app, self._handles = ledger, loading, app, dict(handles)
 
     async def _call(self, name: str, method: str, *arguments: Any) -> Any:
         """Calls a replica of a model, and another one where that dies: nothing that is called changes more than its replica."""
@@ -172,9 +181,12 @@ class _RayBackend:
 
     async def _handle(self, name: str) -> Any:
         if name not in self._handles:
-            if name not in await self._ask("overview"):
+            if name in self._loading.models:
+                self._handles[name] = serve.get_deployment_handle(name, self._app)
+            elif name in await self._ask("overview"):
+                self._handles[name] = serve.get_app_handle(self._app_of(name))
+            else:
                 raise NotFound(f"there is no model {quoted(name)}")
-            self._handles[name] = serve.get_app_handle(self._app_of(name))
         return self._handles[name]
 
     def _app_of(self, name: str) -> str:
@@ -182,7 +194,7 @@ class _RayBackend:
 
     async def models(self) -> Mapping[str, Mapping[str, Any]]:
         overview = await self._ask("overview")
-        return {**{name: {"version": 1, "ready": False, "unloaded": False} for name in self._handles}, **overview}
+        return {**{name: {"version": 1, "ready": False, "unloaded": False} for name in (*self._loading.models, *self._handles)}, **overview}
 
     async def infer(self, name: str, request: InferRequest) -> Any:
         return await self._call(name, "infer", request)
@@ -202,7 +214,7 @@ class _RayBackend:
         return version
 
     async def _start(self, name: str, path: str) -> int:
-        model = self._loading.bind(name, path, self._ledger, {"max_constructor_retry_count": 1})
+        model = self._loading.bind(name, path, self._ledger, {"max_constructor_retry_count": 1}, self._app)
         try:
             await asyncio.to_thread(serve.run, model, name=self._app_of(name), route_prefix=None)
         except RuntimeError as error:
@@ -218,6 +230,17 @@ class _RayBackend:
         return await self._ask("samples")
 
 
+class _LocalBackend(_RayBackend):
+    """The same in a replica of a model, which answers itself what is asked of that."""
+
+    def __init__(self, server: ModelServer, ledger: Any, loading: _Loading, app: str):
+        super().__init__(ledger, loading, app)
+        self._server = server
+
+    async def infer(self, name: str, request: InferRequest) -> Any:
+        return await (self._server.infer(request) if name == self._server.name else super().infer(name, request))
+
+
 def _last_error(app: str) -> str:
     """The line of fusec's in what Ray says of an application that failed, or ""."""
     deployments = serve.status().applications[app].deployments.values()
@@ -230,8 +253,9 @@ def _last_error(app: str) -> str:
 class GatewayDeployment(GrpcGateway):
     """What clients ask over HTTP and gRPC, in as many replicas as Ray is told."""
 
-    def __init__(self, ledger: Any, models: Mapping[str, Any], gateway: GatewayOptions, loading: _Loading) -> None:
-        super().__init__(Gateway(_RayBackend(ledger, models, loading), gateway))
+    def __init__(self, ledger: Any, models: Mapping[str, Any], loading: _Loading) -> None:
+        app = serve.get_replica_context().app_name
+        super().__init__(Gateway(_RayBackend(ledger, loading, app, models), loading.gateway))
 
     def __serve_build_asgi_app__(self) -> HttpGateway:
         return HttpGateway(self.gateway)
@@ -246,6 +270,7 @@ def app(
     model_options: Mapping[str, Any] | None = None,
     gateway_options: Mapping[str, Any] | None = None,
     shard_options: Mapping[str, Any] | None = None,
+    direct: DirectOptions = DirectOptions(),
 ) -> Any:
     """An application of Ray Serve for serve.run: the models of these artifacts over HTTP.
 
@@ -256,12 +281,12 @@ def app(
     change the server. model_options, gateway_options: Ray's own for the deployments of the models and of HTTP: num_replicas,
     autoscaling_config, ray_actor_options, user_config and others. shard_options: the same for the deployments of shards. Where they do not
     say it, a shard has the memory of its tables, one CPU, and two replicas if the cluster has that free, else one; Ray must be
-    initialised for that.
+    initialised for that. direct: where the replicas of the models listen themselves, besides Ray's proxies.
     """
     paths = [pathlib.Path(model).resolve() for model in models]
     called = [path.name for path in paths] if names is None else list(names)
     if len(called) != len(paths) or len(set(called)) != len(called):
         raise ValueError(f"{len(paths)} models have the names {', '.join(called)}; each needs one of its own")
-    ledger, loading = LedgerDeployment.bind(), _Loading(device, batch, shard_options or {})
+    ledger, loading = LedgerDeployment.bind(), _Loading(tuple(called), device, batch, gateway, direct, shard_options or {})
     handles = {name: loading.bind(name, str(path), ledger, {"name": name, **(model_options or {})}) for name, path in zip(called, paths)}
-    return GatewayDeployment.options(**(gateway_options or {})).bind(ledger, handles, gateway, loading)
+    return GatewayDeployment.options(**(gateway_options or {})).bind(ledger, handles, loading)

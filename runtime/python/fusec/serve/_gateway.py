@@ -29,6 +29,14 @@ class GatewayOptions:
     body_timeout_s: float = 30.0  # in which a client of HTTP has sent its body
 
 
+@dataclass(frozen=True)
+class DirectOptions:
+    """Where replicas listen themselves, as (host, port): each on its own node, all at the same port."""
+
+    http: tuple[str, int] | None = None
+    grpc: tuple[str, int] | None = None
+
+
 class Backend(Protocol):
     """The models behind a gateway. Its methods raise RequestError."""
 
