@@ -379,6 +379,7 @@ Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& o
     if (model) {
       const std::vector<std::string> warnings = narrowing.Warnings();
       model->warnings.insert(model->warnings.begin(), warnings.begin(), warnings.end());
+      for (std::string& warning : model->warnings) warning = PrintableLine(warning);
       return model;
     }
     // Without a problem of sizes, the narrowed names are none that --dim takes, or what is left to
@@ -390,6 +391,7 @@ Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& o
     if (!wanted.empty()) error.message += "\n" + path + ": it would fit with --dim " + wanted;
     break;
   }
+  error.message = Printable(error.message);  // names of the model, and what libonnx says of them
   return tl::unexpected<Error>(std::move(error));
 }
 

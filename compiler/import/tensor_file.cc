@@ -4,13 +4,14 @@
 
 #include "compiler/import/external_data.h"
 #include "compiler/import/mapped_file.h"
+#include "compiler/import/names.h"
 #include "compiler/import/tensor_proto.h"
 
 namespace fusec {
 
 Result<NamedTensor> ReadTensorFile(const std::string& path) {
   const auto fail = [&](const std::string& message) {
-    return Fail(ErrorKind::kInput, path + ": " + message);
+    return Fail(ErrorKind::kInput, Printable(path + ": " + message));
   };
   const auto file = MappedFile::Open(path, MappedFile::Links::kFollow);
   if (!file) return fail(file.error().message);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <climits>
+
 #include "compiler/ir/graph.h"
 #include "compiler/ir/literals.h"
 #include "compiler/ir/op_def.h"
@@ -230,15 +232,21 @@ class Parser {
     return {};
   }
 
+  Result<int> ExpectPlace(const std::string& what) {
+    const Lexer here = lexer_;
+    FUSEC_ASSIGN(const int64_t number, ExpectInt(lexer_, what));
+    if (number < 0 || number > INT_MAX) return here.Expected(what);
+    return static_cast<int>(number);
+  }
+
   // sizes(0 axis 1, ...): of output 0
   Result<void> ParseRunTimeSizes(Graph& graph) {
     FUSEC_TRY(Expect(lexer_, "("));
     while (true) {
-      RunTimeSize size;
-      FUSEC_ASSIGN(const int64_t output, ExpectInt(lexer_, "the number of an output"));
+      FUSEC_ASSIGN(const int output, ExpectPlace("the number of an output"));
       FUSEC_TRY(Expect(lexer_, "axis"));
-      FUSEC_ASSIGN(const int64_t axis, ExpectInt(lexer_, "an axis of the output"));
-      graph.run_time_sizes.push_back({static_cast<int>(output), static_cast<int>(axis)});
+      FUSEC_ASSIGN(const int axis, ExpectPlace("an axis of the output"));
+      graph.run_time_sizes.push_back({output, axis});
       if (lexer_.At(")")) break;
       FUSEC_TRY(Expect(lexer_, ","));
     }

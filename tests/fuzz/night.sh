@@ -26,7 +26,7 @@ command -v "clang++-$LLVM_VERSION" >/dev/null && [ -e "/usr/lib/llvm-$LLVM_VERSI
   apt-get install -y -q --no-install-recommends "clang-$LLVM_VERSION" "libfuzzer-$LLVM_VERSION-dev" "libclang-rt-$LLVM_VERSION-dev" \
     "libomp-$LLVM_VERSION-dev"
 FUSEC_CMAKE_FLAGS="-DFUSEC_LIBFUZZER=ON -DCMAKE_CXX_COMPILER=clang++-$LLVM_VERSION" \
-  build_fusec "$root/build-libfuzzer" fuzz_manifest fuzz_npy fuzz_npz fuzz_safetensors fuzz_c_api
+  build_fusec "$root/build-libfuzzer" fuzzers
 "$deps/venv/bin/python" "$root/tests/fuzz/libfuzzer/run.py" --fusec "$folder/fusec" --minutes "${FUSEC_FUZZ_MINUTES:-5}" \
   --corpus "$folder/fuzz-corpus" || status=1
 

@@ -142,6 +142,7 @@ ALLOWED = {
         "compiler/import/op_versions.h",  # which opsets --list-ops names
     ] + of_runtime("artifact/step_sizes.h", "bench.h", "cuda/cuda_pieces.h"),
     "tests/": ["compiler/", "passes/", "runtime/", "fusec/", "codegen_templates/"],
+    "tests/fuzz/libfuzzer/onnx": ["compiler/", "tests/", "onnx/", "google/protobuf/"],  # changes messages of models
 }
 # Includes that belong to somebody; what is not listed here (the standard library, fmt, ...) is free.
 OWNED = re.compile(r"^(compiler/|passes/|runtime/|fusec/|codegen_templates/|tests/|onnx/|google/protobuf/|cuda|nvrtc)")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "compiler/support/json_number.h"
 #include "compiler/support/read_file.h"
 #include "compiler/support/terminal.h"
 
@@ -21,19 +22,19 @@ MeasuredPeaks ReadPeaks(const Json& json) {
 MeasuredRun ReadEntry(const Json& json) {
   MeasuredRun run;
   run.device = json.at("device").get<std::string>();
-  run.dims = DimsText(json.at("dims").get<DimValues>());
+  run.dims = DimsText(IntegersOf<DimValues>(json.at("dims")));
   run.device_us = json.at("device_us").at("median").get<double>();
   run.call_us = json.at("call_us").at("median").get<double>();
-  run.launches = json.at("launches").get<int64_t>();
-  run.bytes = json.at("bytes").get<int64_t>();
-  run.flops = json.at("flops").get<int64_t>();
+  run.launches = IntegerOf<int64_t>(json.at("launches"));
+  run.bytes = IntegerOf<int64_t>(json.at("bytes"));
+  run.flops = IntegerOf<int64_t>(json.at("flops"));
   if (json.contains("peak")) run.peaks = ReadPeaks(json.at("peak"));
   if (!json.contains("kernels")) return run;
   for (const Json& item : json.at("kernels")) {
     run.steps.push_back(
         {item.at("name").get<std::string>(), item.at("us").at("median").get<double>(),
-         item.at("us").at("p99").get<double>(), item.at("bytes_read").get<int64_t>(),
-         item.at("bytes_written").get<int64_t>(), item.at("flops").get<int64_t>()});
+         item.at("us").at("p99").get<double>(), IntegerOf<int64_t>(item.at("bytes_read")),
+         IntegerOf<int64_t>(item.at("bytes_written")), IntegerOf<int64_t>(item.at("flops"))});
   }
   return run;
 }
@@ -43,7 +44,7 @@ std::vector<MeasuredRun> ReadTrace(const Json& json) {
   std::vector<MeasuredRun> runs;
   const Json& other = json.at("otherData");
   for (const Json& event : json.at("traceEvents")) {
-    const size_t process = event.at("pid").get<size_t>();
+    const size_t process = IntegerOf<size_t>(event.at("pid"));
     if (process > runs.size()) throw std::out_of_range("a process without a name");
     if (process == runs.size()) {
       MeasuredRun& run = runs.emplace_back();
@@ -58,8 +59,9 @@ std::vector<MeasuredRun> ReadTrace(const Json& json) {
       continue;
     }
     run.steps.push_back({name, event.at("dur").get<double>(), args.at("p99 us").get<double>(),
-                         args.at("bytes read").get<int64_t>(),
-                         args.at("bytes written").get<int64_t>(), args.at("flops").get<int64_t>()});
+                         IntegerOf<int64_t>(args.at("bytes read")),
+                         IntegerOf<int64_t>(args.at("bytes written")),
+                         IntegerOf<int64_t>(args.at("flops"))});
   }
   return runs;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "compiler/support/json_number.h"
 #include "compiler/support/read_file.h"
 #include "runtime/src/artifact/hash.h"
 
@@ -39,7 +40,7 @@ auto WordOf(const Names& names, const Json& json) {
   for (const auto& [value, name] : names) {
     if (text == name) return value;
   }
-  throw Json::other_error::create(500, "there is no \"" + text + "\"", &json);
+  throw Json::other_error::create(500, "there is no " + json.dump(), &json);
 }
 
 Json ChoiceJson(const KernelChoice& choice) {
@@ -57,11 +58,11 @@ Json ChoiceJson(const KernelChoice& choice) {
 KernelChoice ChoiceOf(const Json& json) {
   KernelChoice choice;
   choice.product = ScheduleOf(json.at("product"));
-  choice.shape.block_size = json.value("block_size", 0);
-  choice.shape.lanes = json.value("lanes", int64_t{0});
-  choice.shape.rows = json.value("rows", int64_t{0});
-  choice.shape.chunk = json.value("chunk", int64_t{0});
-  choice.shape.cluster_blocks = json.value("cluster_blocks", 0);
+  choice.shape.block_size = IntegerOr(json, "block_size", 0);
+  choice.shape.lanes = IntegerOr(json, "lanes", int64_t{0});
+  choice.shape.rows = IntegerOr(json, "rows", int64_t{0});
+  choice.shape.chunk = IntegerOr(json, "chunk", int64_t{0});
+  choice.shape.cluster_blocks = IntegerOr(json, "cluster_blocks", 0);
   if (json.contains("team")) choice.shape.team = WordOf(kTeams, json["team"]);
   return choice;
 }
@@ -82,11 +83,11 @@ Json SizeJson(const MeasuredSize& measured) {
 
 MeasuredSize SizeOf(const Json& json) {
   MeasuredSize measured;
-  measured.dims = json.at("dims").get<DimValues>();
-  measured.size = json.at("size");
-  measured.bytes = json.at("bytes");
-  measured.flops = json.at("flops");
-  measured.winner = json.at("winner");
+  measured.dims = IntegersOf<DimValues>(json.at("dims"));
+  measured.size = IntegerOf<int64_t>(json.at("size"));
+  measured.bytes = IntegerOf<int64_t>(json.at("bytes"));
+  measured.flops = IntegerOf<int64_t>(json.at("flops"));
+  measured.winner = IntegerOf<size_t>(json.at("winner"));
   for (const Json& kernel : json.at("kernels")) {
     measured.kernels.push_back(
         {ChoiceOf(kernel.at("choice")), kernel.at("us"), kernel.value("problem", "")});
@@ -99,8 +100,11 @@ MeasuredSize SizeOf(const Json& json) {
 MeasuredRegion RegionOf(const Json& json) {
   const auto region_class = FindRegionClass(json.at("class").get<std::string>());
   if (!region_class) throw Json::other_error::create(500, "its class is none of a region", &json);
-  MeasuredRegion region{
-      json.at("region"), json.at("kernel"), *region_class, json.at("complete"), {}};
+  MeasuredRegion region{IntegerOf<size_t>(json.at("region")),
+                        json.at("kernel"),
+                        *region_class,
+                        json.at("complete"),
+                        {}};
   for (const Json& size : json.at("sizes")) region.sizes.push_back(SizeOf(size));
   return region;
 }

@@ -1,6 +1,8 @@
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "compiler/plan/matmul/schedule.h"
+#include "compiler/support/json_number.h"
 
 namespace fusec {
 
@@ -22,16 +24,24 @@ struct FieldWriter {
   }
 };
 
+template <class Value>
+Value ValueOf(const Json& json) {
+  if constexpr (std::is_integral_v<Value> && !std::is_same_v<Value, bool>)
+    return IntegerOf<Value>(json);
+  else
+    return json.get<Value>();
+}
+
 struct FieldReader {
   const Json& json;
 
   template <class Value>
   void operator()(const char* name, Value& value) const {
-    value = json.at(name).get<Value>();
+    value = ValueOf<Value>(json.at(name));
   }
   template <class Value>
   void operator()(const char* name, Value& value, const Value& unsaid) const {
-    value = json.value(name, unsaid);
+    value = json.contains(name) ? ValueOf<Value>(json[name]) : unsaid;
   }
 };
 
@@ -68,7 +78,7 @@ MatMulSchedule ScheduleOf(const Json& json) {
   const std::string kind = json.at("kind").get<std::string>();
   MatMulSchedule schedule;
   if (!ReadKind(kind, json, schedule))
-    throw Json::other_error::create(500, "there is no \"" + kind + "\"", &json);
+    throw Json::other_error::create(500, "there is no " + json["kind"].dump(), &json);
   return schedule;
 }
 

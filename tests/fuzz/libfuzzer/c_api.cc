@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "runtime/include/fusec/fusec.h"
@@ -34,17 +35,44 @@ constexpr int64_t kMostElements = 1 << 12;
 constexpr int kMostRank = 8;  // of the outputs
 constexpr int kMostIds = 4;
 
+fusec_program* Load(const std::string& artifact) {
+  fusec_program* program = nullptr;
+  Expect(fusec_load(artifact.c_str(), "cpu", &program) == FUSEC_OK, fusec_last_error());
+  return program;
+}
+
+// An artifact on the disk, of which a program waits that no input has changed: to load one takes longer than all calls of an input.
+class Artifact {
+ public:
+  explicit Artifact(const std::string& path) : path_(path), keeps_code_open_(Load(path)) {}
+  ~Artifact() {
+    if (waiting_ != nullptr) fusec_unload(waiting_);
+    fusec_unload(keeps_code_open_);
+  }
+  const std::string& path() const { return path_; }
+  fusec_program* Take() { return waiting_ != nullptr ? std::exchange(waiting_, nullptr) : Load(path_); }
+  void Return(fusec_program* program, bool is_changed) {
+    if (is_changed)
+      fusec_unload(program);
+    else
+      waiting_ = program;
+  }
+
+ private:
+  const std::string path_;
+  fusec_program* const keeps_code_open_;  // which programs share
+  fusec_program* waiting_ = nullptr;
+};
+
 // A program with a context, and the memory that was bound to it.
 class Session {
  public:
-  explicit Session(const std::string& artifact) : artifact_(artifact) {
-    const fusec_status status = fusec_load(artifact.c_str(), "cpu", &program_);
-    Expect(status == FUSEC_OK, fusec_last_error());
+  explicit Session(Artifact& artifact) : artifact_(artifact), program_(artifact.Take()) {
     Expect(fusec_create_context(program_, &context_) == FUSEC_OK, fusec_last_error());
   }
   ~Session() {
     fusec_destroy_context(context_);
-    fusec_unload(program_);
+    artifact_.Return(program_, is_changed_);
   }
 
   void Call(Decisions& decisions) {
@@ -88,9 +116,11 @@ class Session {
         UpdateRows(decisions);
         break;
       case 11:
+        is_changed_ = true;
         Check(fusec_load_adapter(Program(decisions), Int(decisions), Name(decisions)));
         break;
       case 12:
+        is_changed_ = true;
         Check(fusec_unload_adapter(Program(decisions), Int(decisions)));
         break;
       case 13:
@@ -106,7 +136,8 @@ class Session {
         Check(fusec_synchronize(Context(decisions)));
         break;
       case 17:
-        Check(fusec_update_weights(Program(decisions), decisions.Byte() < 128 ? artifact_.c_str() : Name(decisions)));
+        is_changed_ = true;
+        Check(fusec_update_weights(Program(decisions), decisions.Byte() < 128 ? artifact_.path().c_str() : Name(decisions)));
         break;
       case 18:
         AskTable(decisions);
@@ -181,6 +212,7 @@ class Session {
     if (bytes > 0) std::memcpy(copy.data(), output, bytes);
   }
   void AskTable(Decisions& decisions) {
+    is_changed_ = true;
     uint64_t version = 0;
     fusec_cache_info cache;
     const std::vector<int64_t> ids(kMostIds, decisions.Byte() % 4);
@@ -190,6 +222,7 @@ class Session {
     Check(fusec_warm_table(Program(decisions), Name(decisions), ids.data(), dtype, decisions.Byte() % (kMostIds + 1)));
   }
   void UpdateRows(Decisions& decisions) {
+    is_changed_ = true;
     fusec_table table;
     const int number = fusec_table_count(program_) > 0 ? decisions.Byte() % fusec_table_count(program_) : 0;
     if (fusec_table_info(program_, number, &table) != FUSEC_OK) return;
@@ -200,20 +233,27 @@ class Session {
     Check(fusec_update_rows(Program(decisions), table.name, ids, FUSEC_I64, rows, dtype, count, 0, nullptr));
   }
 
-  const std::string artifact_;
-  fusec_program* program_ = nullptr;
+  Artifact& artifact_;
+  fusec_program* const program_;
   fusec_context* context_ = nullptr;
+  bool is_changed_ = false;  // the program's weights, adapters or caches, rather than the context
   std::vector<std::unique_ptr<std::vector<int64_t>>> memory_;
 };
+
+std::string ArtifactsFolder() {
+  const char* folder = std::getenv("FUSEC_FUZZER_ARTIFACTS");
+  Expect(folder != nullptr, "FUSEC_FUZZER_ARTIFACTS names a folder with two artifacts for the CPU, tables and adapters");
+  return folder;
+}
 
 }  // namespace
 }  // namespace fusec
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const char* const artifacts = std::getenv("FUSEC_FUZZER_ARTIFACTS");
-  fusec::Expect(artifacts != nullptr, "FUSEC_FUZZER_ARTIFACTS names a folder with two artifacts for the CPU, tables and adapters");
+  static const std::string folder = fusec::ArtifactsFolder();
+  static fusec::Artifact tables(folder + "/tables"), adapters(folder + "/adapters");
   fusec::Decisions decisions(data, size);
-  fusec::Session session(std::string(artifacts) + (decisions.Byte() % 2 == 0 ? "/tables" : "/adapters"));
+  fusec::Session session(decisions.Byte() % 2 == 0 ? tables : adapters);
   while (!decisions.AtEnd()) session.Call(decisions);
   return 0;
 }

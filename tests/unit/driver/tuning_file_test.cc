@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 namespace fusec {
 namespace {
 
@@ -31,6 +33,32 @@ TEST(TuningFile, TakesNoTileThatThereCannotBe) {
   const std::string from = "\"split_k_blocks\":8", to = "\"split_k_blocks\":3";
   ASSERT_NE(text.find(from), std::string::npos) << text;
   EXPECT_FALSE(ParseMeasured(text.replace(text.find(from), from.size(), to)));
+}
+
+// A cast would make them other numbers, or is undefined.
+TEST(TuningFile, TakesNoNumberThatDoesNotFit) {
+  const std::string text = MeasuredText(Measured());
+  for (const auto& [from, to] : {std::pair{"\"size\":64", "\"size\":1e308"},
+                                 {"\"block_size\":256", "\"block_size\":4294967552"},
+                                 {"\"batch\":64", "\"batch\":18446744073709551615"},
+                                 {"\"winner\":1", "\"winner\":-1"},
+                                 {"\"most_rows\":4", "\"most_rows\":4.5"}}) {
+    std::string other = text;
+    ASSERT_NE(text.find(from), std::string::npos) << text;
+    EXPECT_FALSE(ParseMeasured(other.replace(text.find(from), strlen(from), to))) << to;
+  }
+}
+
+TEST(TuningFile, ErrorsAreOneLine) {
+  TuningFile file;
+  file["cpu"] = {"a CPU", {{0, "k00", RegionClass::kMatMul, true, {Measured()}}}};
+  std::string text = TuningText(file);
+  const std::string from = "\"kind\": \"rows\"";
+  ASSERT_NE(text.find(from), std::string::npos) << text;
+  const auto tuning =
+      ParseTuning(text.replace(text.find(from), from.size(), R"("kind": "a\nb")"), "tuning.json");
+  ASSERT_FALSE(tuning);
+  EXPECT_TRUE(tuning.error().message.ends_with(R"(there is no "a\nb")")) << tuning.error().message;
 }
 
 TEST(TuningFile, ReadsItsOwnVersionOnly) {

@@ -114,6 +114,11 @@ TEST(Text, RunTimeSizesOfOutputs) {
   graph->run_time_sizes.push_back({0, 0});
   EXPECT_EQ(Verify(*graph).error().message,
             "graph @g: return: the last output holds run-time sizes, expected i64[2]");
+  // 2^32 is not output 0.
+  std::string beyond = text;
+  beyond.replace(beyond.find("sizes(0"), 7, "sizes(4294967296");
+  EXPECT_EQ(Parse(beyond).error().message,
+            "line 2, column 35: expected the number of an output, found '4294967296'");
 }
 
 TEST(Text, ErrorsNameThePlace) {
