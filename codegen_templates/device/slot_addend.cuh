@@ -167,7 +167,7 @@ struct SlotChunks : SlotAddend<kArithmetic, T> {
     const int end = chunks + ChunkCount();
     for (int chunk = chunks; chunk < end; ++chunk) {
       const int stage = chunk % Shape::kStages, round = chunk / Shape::kStages;
-      CopyBarrier& filled = memory.filled[stage];
+      auto& filled = memory.filled[stage];
       if (round > 0) memory.used[stage].Await((round - 1) % 2);
       CopyChunk(memory.chunks[stage].a, memory.chunks[stage].b[0], chunk - chunks, Shape::kColumns);
       if (threadIdx.x % kThreads == 0) filled.Arrive();  // in the place of CopyPanels

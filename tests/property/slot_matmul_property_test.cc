@@ -68,21 +68,26 @@ class Layers {
 
 class SlotMatMul : public testing::TestWithParam<Layer> {};
 
-TEST_P(SlotMatMul, AnswersMatch) {
-  const auto graph = Layers(GetParam()).Make();
-  const double tolerance = GetParam().dtype == Dtype::kF32 ? 1e-5 : GetParam().dtype == Dtype::kF16 ? 4e-3 : 3e-2;
-  for (const RunOn where : {RunOn::kCpu, GpuOrItsText()}) {
-    const auto compiled = CompiledGraphs::Make({graph.get()}, where, {}, "highest");
-    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-    for (const int64_t batch : {0, 1, 3, 16, 17, 40, 2500}) {
-      if (batch > 100 && GetParam().tokens != 0) continue;
-      auto inputs = RandomInputs(*graph, /*seed=*/batch, {{"batch", batch}});
-      // Rows side by side share a slot in some tiles and none in others.
-      for (int64_t row = 0; row < batch; ++row) inputs[1].ints[row] = (row < 16 ? row / 5 : row * 7) % (kSlots + 1) - 1;
-      ExpectAnswers(**compiled, {graph.get()}, {inputs}, tolerance, "batch " + std::to_string(batch));
-    }
+void ExpectAnswersOf(const Layer& layer, RunOn where, std::initializer_list<int64_t> batches) {
+  const auto graph = Layers(layer).Make();
+  const double tolerance = layer.dtype == Dtype::kF32 ? 1e-5 : layer.dtype == Dtype::kF16 ? 4e-3 : 3e-2;
+  const auto compiled = CompiledGraphs::Make({graph.get()}, where, {}, "highest");
+  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+  for (const int64_t batch : batches) {
+    if (batch > 100 && layer.tokens != 0) continue;
+    auto inputs = RandomInputs(*graph, /*seed=*/batch, {{"batch", batch}});
+    // Rows side by side share a slot in some tiles and none in others.
+    for (int64_t row = 0; row < batch; ++row) inputs[1].ints[row] = (row < 16 ? row / 5 : row * 7) % (kSlots + 1) - 1;
+    ExpectAnswers(**compiled, {graph.get()}, {inputs}, tolerance, "batch " + std::to_string(batch));
   }
 }
+
+TEST_P(SlotMatMul, AnswersMatch) {
+  for (const RunOn where : {RunOn::kCpu, GpuOrItsText()}) ExpectAnswersOf(GetParam(), where, {0, 1, 3, 16, 17, 40, 2500});
+}
+
+// Tiles by warpgroups and by warps, clusters among them.
+TEST(SlotMatMulInEmulation, AnswersMatch) { ExpectAnswersOf({Dtype::kF16, 128, 256, 16}, RunOn::kEmulatedGpu, {3, 40, 700}); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, SlotMatMul,
