@@ -71,13 +71,13 @@ def seed(name, artifacts, folder):
 
 def program_of(build, name):
     """In a build folder, or beside others."""
-    built = build / f"tests/fuzz/libfuzzer/fuzz_{name}"
-    return built if built.exists() else build / f"fuzz_{name}"
+    built = build.resolve() / f"tests/fuzz/libfuzzer/fuzz_{name}"
+    return built if built.exists() else build.resolve() / f"fuzz_{name}"
 
 
 def call(program, arguments, artifacts):
     """What libFuzzer printed, and its exit code."""
-    environment = dict(os.environ, FUSEC_FUZZER_ARTIFACTS=str(artifacts), OMP_NUM_THREADS="1", **SANITIZERS)
+    environment = {**SANITIZERS, **os.environ, "FUSEC_FUZZER_ARTIFACTS": str(artifacts), "OMP_NUM_THREADS": "1"}
     done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, errors="replace")
     return done.stderr, done.returncode
 
