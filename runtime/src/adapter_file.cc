@@ -348,9 +348,10 @@ class AdapterReader {
     }
     std::vector<std::byte> bytes(count * static_cast<size_t>(DtypeBytes(site.dtype)));
     const auto is_finite = [](double value) { return std::isfinite(value); };
-    bool are_finite = std::all_of(wide.begin(), wide.end(), is_finite);
+    bool are_finite = false;
     if (site.dtype == FUSEC_F64) {
       std::memcpy(bytes.data(), wide.data(), bytes.size());
+      are_finite = std::all_of(wide.begin(), wide.end(), is_finite);
     } else {
       std::vector<float> narrow(wide.begin(), wide.end());
       if (site.dtype == FUSEC_F32) {

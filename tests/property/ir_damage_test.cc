@@ -16,11 +16,11 @@
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/emit/equal_kernels.h"
 #include "compiler/ir/infer.h"
-#include "compiler/ir/lexer.h"
 #include "compiler/plan/plan_program.h"
 #include "compiler/support/read_file.h"
 #include "passes/check_fused.h"
 #include "passes/pass_manager.h"
+#include "tests/property/ir_tokens.h"
 #include "tests/property/op_cases.h"
 #include "tests/property/run_settings.h"
 
@@ -130,21 +130,6 @@ std::vector<std::string> AllTexts() {
     for (const OpCase& one : StructuralCases(dtype)) AddForms(Print(*one.graph), texts);
   }
   return texts;
-}
-
-struct Place {
-  size_t begin = 0, end = 0;
-  Token::Kind kind = Token::Kind::kEnd;
-};
-
-std::vector<Place> TokensOf(const std::string& text) {
-  std::vector<Place> tokens;
-  Lexer lexer(text);
-  while (lexer.Advance() && lexer.current().kind != Token::Kind::kEnd) {
-    const size_t begin = lexer.current().text.data() - text.data();
-    tokens.push_back({begin, begin + lexer.current().text.size(), lexer.current().kind});
-  }
-  return tokens;
 }
 
 // The text with one token, or what is around it, left out or exchanged.

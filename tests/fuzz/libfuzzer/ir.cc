@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
-#include "compiler/ir/lexer.h"
 #include "compiler/ir/op_def.h"
 #include "tests/fuzz/libfuzzer/expect.h"
+#include "tests/property/ir_tokens.h"
 
 using namespace fusec;
 
@@ -15,21 +15,6 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 namespace {
 
 using Random = std::mt19937_64;
-
-struct Place {
-  size_t begin = 0, end = 0;
-  Token::Kind kind = Token::Kind::kEnd;
-};
-
-std::vector<Place> TokensOf(const std::string& text) {
-  std::vector<Place> tokens;
-  Lexer lexer(text);
-  while (lexer.Advance() && lexer.current().kind != Token::Kind::kEnd) {
-    const size_t begin = lexer.current().text.data() - text.data();
-    tokens.push_back({begin, begin + lexer.current().text.size(), lexer.current().kind});
-  }
-  return tokens;
-}
 
 std::string AnyWord(const std::string& text, const std::vector<Place>& tokens, const Place& token, Random& random) {
   static const char* const kNumbers[] = {
