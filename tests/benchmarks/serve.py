@@ -328,6 +328,21 @@ def tables(found):
         )
 
 
+def report(args, before, found, lines):
+    """Prints what was found, and writes it where --json says. `before`: the load average then, of what else the machine did."""
+    head = {
+        "machine": f"{processor()}, {os.cpu_count()} cores",
+        "device": args.device,
+        "load_average": before,
+        "model": Path(args.model).name,
+        "clients": CLIENTS,
+        "client_processes": args.client_processes,
+    }
+    print(f"{head['machine']}, on {args.device}, load average {before:.1f} before", *lines, sep="\n")
+    if args.json:
+        args.json.write_text(json.dumps({**head, **found}, indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(ROOT / "models/dlrm_dot.ts.onnx"))
@@ -338,24 +353,13 @@ def main():
     parser.add_argument("--rounds", default=3, type=int)
     parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
     args = parser.parse_args()
-    before = os.getloadavg()[0]  # of what else the machine did
+    before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         artifact = os.path.join(folder, "artifact")
         with contextlib.redirect_stderr(io.StringIO()):
             fusec.compile(args.model, artifact, target="cpu" if args.device == "cpu" else "native,cpu", cpu_level="native")
         found = asyncio.run(measure(Served(artifact, args.model, args.device), args))
-    found = {
-        "machine": f"{processor()}, {os.cpu_count()} cores",
-        "device": args.device,
-        "load_average": before,
-        "model": Path(args.model).name,
-        "clients": CLIENTS,
-        "client_processes": args.client_processes,
-        **found,
-    }
-    print(f"{found['machine']}, on {args.device}, load average {before:.1f} before", *tables(found), sep="\n")
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    report(args, before, found, tables(found))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ import concurrent.futures
 import contextlib
 import functools
 import io
-import json
 import multiprocessing
 import os
 import socket
@@ -34,7 +33,6 @@ from pathlib import Path
 
 os.environ.setdefault("FUSEC_NUM_THREADS", "1")
 sys.dont_write_bytecode = True
-sys.path.append(str(Path(__file__).resolve().parent / "peers"))
 
 import fusec  # noqa: E402
 import ray  # noqa: E402
@@ -42,9 +40,8 @@ import uvloop  # noqa: E402
 from fusec.serve import DirectOptions, GatewayOptions, app  # noqa: E402
 from fusec.serve._direct import DirectServer  # noqa: E402
 from fusec.serve._gateway import Gateway  # noqa: E402
-from machine import processor  # noqa: E402
 from ray import serve  # noqa: E402
-from serve import CLIENTS, ROOT, Served, bare_rows, batch_rows, body_of, started  # noqa: E402
+from serve import CLIENTS, ROOT, Served, bare_rows, batch_rows, body_of, report, started  # noqa: E402
 
 QUIET = {"max_ongoing_requests": 10_000, "logging_config": {"enable_access_log": False}, "ray_actor_options": {"num_cpus": 0}}
 
@@ -266,7 +263,7 @@ def main():
     parser.add_argument("--rounds", default=3, type=int)
     parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
     args = parser.parse_args()
-    before, port = os.getloadavg()[0], free_port()  # of what else the machine did
+    before, port = os.getloadavg()[0], free_port()
     with (
         tempfile.TemporaryDirectory() as folder,
         concurrent.futures.ProcessPoolExecutor(args.client_processes, multiprocessing.get_context("spawn")) as pool,
@@ -280,18 +277,7 @@ def main():
         rows = measure(Served(artifact, args.model, args.device), args, port, pool)
         serve.shutdown()
         ray.shutdown()
-    found = {
-        "machine": f"{processor()}, {os.cpu_count()} cores",
-        "device": args.device,
-        "load_average": before,
-        "model": Path(args.model).name,
-        "clients": CLIENTS,
-        "client_processes": args.client_processes,
-        "ways": rows,
-    }
-    print(f"{found['machine']}, on {args.device}, load average {before:.1f} before", *table(rows), sep="\n")
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    report(args, before, {"ways": rows}, table(rows))
 
 
 if __name__ == "__main__":
