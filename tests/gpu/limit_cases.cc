@@ -34,7 +34,7 @@ std::string LargeWeights() {
     weights[static_cast<size_t>(i)] = static_cast<float>(i % 16777213);
   HandMadeArtifact artifact;
   artifact.Input("unused", FUSEC_F32, {"1"});
-  const int small = artifact.Constant("small", FUSEC_F32, 3, weights.data());
+  artifact.Constant("small", FUSEC_F32, 3, weights.data());  // what follows begins behind it
   const int constant = artifact.Constant("weights", FUSEC_F32, kCount, weights.data());
   const int out = artifact.Output("reversed", FUSEC_F32, {std::to_string(kCount)});
   artifact.Kernel({"k_reverse",
@@ -43,7 +43,7 @@ std::string LargeWeights() {
                    256,
                    131072,
                    {"b2", "b3"},
-                   {constant, small},
+                   {constant},
                    {out}});
   Session session(artifact.Write(native, true));
   const float unused = 0;
