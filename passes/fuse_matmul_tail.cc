@@ -19,10 +19,9 @@ constexpr int64_t kColumnsThatFillTheGpu = 256;
 // What the library leaves to another kernel is written and read as often as the product has
 // elements. Of halves on an H200 that takes 0.94 us a million (4 bytes at 4.25 TB/s) and a launch
 // of 1 us, and the library 1.7 us of so many terms (2 operations each at 600 TFLOP/s): a kernel of
-// ours that makes both is ahead if it has 64 % of the library's speed. Measured on an H100:
-// products of halves by [384, 1536] and [256, 1024] gain 3 us of 11 and 1.5 of 10, one by [512,
-// 3456] loses 5 us of 210; of TF32, which takes twice as long, the latter gains 9 us of 409.
-constexpr int64_t kHalfTermsThatALoopPaysFor = 384, kTf32TermsThatALoopPaysFor = 512;
+// ours that makes both is ahead if it has 64 % of the library's speed. Of TF32 both take twice as
+// long. Up to 1024 terms, models lose (2026-11-27-h200-tiles-side-by-side.txt).
+constexpr int64_t kTermsThatALoopPaysFor = 512;
 // Rows that the library would read from memory are written, too, with the ids' look-ups in between.
 constexpr int64_t kTermsThatRowsPayFor = 1024;
 
@@ -47,7 +46,7 @@ bool EndsInAKernel(const Graph& graph, const ReaderMap& readers, const NodeSet& 
         is_read = true;
       else if (reader->kind == OpKind::kSlice)
         is_sliced = true;
-      else
+      else if (!IsPointwise(*reader, node->result()->type.shape))
         return false;
     }
     return is_read || !is_sliced;
@@ -115,13 +114,10 @@ std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
   AddRowReads(graph, readers, shape, group);
   const bool reads_rows = group.size() > without_rows && own->k <= kTermsThatRowsPayFor;
   const bool is_split = IsSplit(matmul.result()->type.dtype, options.matmul_precision);
-  const int64_t most_terms = matmul.result()->type.dtype == Dtype::kF32
-                                 ? kTf32TermsThatALoopPaysFor
-                                 : kHalfTermsThatALoopPaysFor;
-  const bool is_better = is_split
-                             ? IsAheadOfLibrary(*own)
-                             : (own->k <= most_terms || reads_rows) && group.size() > most.size() &&
-                                   EndsInAKernel(graph, readers, group);
+  const bool is_better = is_split ? IsAheadOfLibrary(*own)
+                                  : (own->k <= kTermsThatALoopPaysFor || reads_rows) &&
+                                        group.size() > most.size() &&
+                                        EndsInAKernel(graph, readers, group);
   return is_better || adds_slots ? std::optional(group) : std::nullopt;
 }
 

@@ -267,28 +267,6 @@ __device__ __forceinline__ void StartSplitProducts(const typename Shape::Chunk& 
   CloseProducts();
 }
 
-// Whether two blocks share a multiprocessor, each with half of its registers: the smallest tiles of
-// floats that are split. Of other tiles, one warpgroup that multiplies has enough.
-template <class Shape, bool kMakes>
-constexpr bool kHasNeighbour =
-    Shape::kIsSplit&& Shape::kRows == 64 && Shape::kColumns == 64 && !kMakes;
-
-// Threads that fill stages leave registers to those that multiply, more of them if they only copy.
-// These take no more than the block has, so that they never wait for another block.
-template <class Shape, bool kMakes>
-__device__ __forceinline__ void LeaveRegisters() {
-  if constexpr (Shape::kGroups == 2 || kHasNeighbour<Shape, kMakes>)
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kMakes ? 88 : 40));
-}
-
-// Takes the registers that LeaveRegisters leaves.
-template <class Shape, bool kMakes>
-__device__ __forceinline__ void TakeRegisters() {
-  constexpr int kRegisters = kHasNeighbour<Shape, kMakes> || kMakes ? 208 : 232;
-  if constexpr (Shape::kGroups == 2 || kHasNeighbour<Shape, kMakes>)
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-
 // Lets the stage of a chunk be filled again, whose products have ended.
 template <class Shape>
 __device__ __forceinline__ void ReleaseStage(int chunk, const typename Shape::LeftWords& words,
@@ -305,8 +283,9 @@ __device__ __forceinline__ const typename Shape::Chunk& AwaitChunk(int chunk,
   return memory.chunks[chunk % Shape::kStages];
 }
 
-// sums = the products of `own` chunks and of those of the addend, for 64 rows.
-template <class Shape, class Addend>
+// sums = the products of `own` chunks and of those of the addend, for 64 rows. A thread without the
+// registers to read a chunk ahead leaves it to the block beside its own to keep tensor cores busy.
+template <class Shape, bool kReadsAhead, class Addend>
 __device__ __forceinline__ void MultiplyStages(int row, int own, typename Shape::Memory& memory,
                                                const Addend& addend,
                                                float (&sums)[Shape::kBlocks][8][4]) {
@@ -323,13 +302,23 @@ __device__ __forceinline__ void MultiplyStages(int row, int own, typename Shape:
     if (chunk > 0) ReleaseStage<Shape>(chunk - 1, next, memory);
     if (chunk + 1 < chunks) read(chunk + 1, next);
   };
-  Words words[2];
-  read(0, words[0]);
-  for (int chunk = 0; chunk < chunks; chunk += 2) {
-    multiply(chunk, words[0], words[1]);
-    if (chunk + 1 < chunks) multiply(chunk + 1, words[1], words[0]);
+  if constexpr (kReadsAhead) {
+    Words words[2];
+    read(0, words[0]);
+    for (int chunk = 0; chunk < chunks; chunk += 2) {
+      multiply(chunk, words[0], words[1]);
+      if (chunk + 1 < chunks) multiply(chunk + 1, words[1], words[0]);
+    }
+    AwaitProducts<0>();
+  } else {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      Words words;
+      read(chunk, words);
+      StartProducts<Shape>(memory.chunks[chunk % Shape::kStages], words, sums, chunk > 0);
+      AwaitProducts<0>();
+      ReleaseStage<Shape>(chunk, words, memory);
+    }
   }
-  AwaitProducts<0>();
 #pragma unroll
   for (int block = 0; block < Shape::kBlocks; ++block) HoldSums(sums[block]);
 }
@@ -365,7 +354,7 @@ __device__ __forceinline__ void MultiplySplitStages(int row, int chunks,
 
 // memory.sums = the products of all chunks and the addend, which the first block of a cluster adds,
 // for the 64 rows of warpgroup number `group`.
-template <class Shape, class Addend>
+template <class Shape, bool kMakes, class Addend>
 __device__ __forceinline__ void MakeSums(int group, int chunks, typename Shape::Memory& memory,
                                          const Addend& addend) {
   const int first_row = 64 * group + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
@@ -374,7 +363,8 @@ __device__ __forceinline__ void MakeSums(int group, int chunks, typename Shape::
   if constexpr (Shape::kIsSplit) {
     MultiplySplitStages<Shape>(64 * group, chunks, memory, sums);
   } else {
-    MultiplyStages<Shape>(64 * group, chunks, memory, addend, sums);
+    constexpr bool kReadsAhead = Shape::kGroups == 1 || !kHasNeighbour<Shape, kMakes>;
+    MultiplyStages<Shape, kReadsAhead>(64 * group, chunks, memory, addend, sums);
   }
   AwaitBlock();  // none reads what the sums overwrite
 #pragma unroll
@@ -418,9 +408,11 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const
   if (group == Shape::kGroups) {
     LeaveRegisters<Shape, kIsMade<Left>>();
     FillStages<Shape, kCopyBytes>(a, rows, panels, columns, row_bytes, memory, addend);
+    TakeRegistersBack<Shape, kIsMade<Left>>();
   } else {
     TakeRegisters<Shape, kIsMade<Left>>();
-    MakeSums<Shape>(group, ChunksOfBlock<Shape>(row_bytes).count, memory, addend);
+    MakeSums<Shape, kIsMade<Left>>(group, ChunksOfBlock<Shape>(row_bytes).count, memory, addend);
+    ReturnRegisters<Shape, kIsMade<Left>>();
   }
   AwaitSums<Shape>();
 }

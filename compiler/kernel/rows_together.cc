@@ -18,6 +18,7 @@ namespace {
 // waiting; of bags of any length, which are short as well, more would be looked up in vain
 // (tests/gpu/results/2026-11-26-h200-rows-together.txt).
 constexpr int64_t kMostTogether = 12, kFewTogether = 7, kTogether = 8, kOfAnyLength = 4;
+constexpr int64_t kOfTile = 4;
 
 using Names = std::set<std::string, std::less<>>;
 using Kind = Statement::Kind;
@@ -67,32 +68,46 @@ std::string ArrayOf(const std::string& local) {
   return IsOfModel(local) ? AsModelWord(name) : name;
 }
 
+// Whether the value is made of numbers alone: it is as easily made again as kept.
+bool IsOfNumbers(const CExpr& value) {
+  using ExprKind = CExpr::Kind;
+  switch (value.kind()) {
+    case ExprKind::kName:
+    case ExprKind::kLiteral:
+      return true;
+    case ExprKind::kPrefix:
+    case ExprKind::kBinary:
+      return std::all_of(value.operands().begin(), value.operands().end(), IsOfNumbers);
+    default:
+      return false;
+  }
+}
+
 class Writer {
  public:
   Writer(KernelBuilder& builder, Statement header, const CExpr& last, std::optional<int64_t> count)
       : builder_(builder), header_(std::move(header)), last_(last), count_(count) {}
 
-  std::vector<Statement> Write(size_t fold) {
+  // `what` says what the rows are, `why` why some are under way together.
+  std::vector<Statement> Write(size_t fold, int64_t rows, const char* what, const char* why) {
+    why_ = why;
     std::vector<Statement>& body = header_.body;
-    const int64_t rows = RowsTogether(count_);
     is_one_group_ = count_ == rows;
-    rows_ = is_one_group_
-                ? last_
-                : builder_.expressions().Constant(
-                      "rows_together", rows, "look-ups of a thread that are under way at a time");
+    rows_ = is_one_group_ ? last_ : builder_.expressions().Constant("rows_together", rows, what);
     member_ = is_one_group_ ? header_.place.word() : builder_.Unique("member");
     if (!is_one_group_) group_ = builder_.Unique("group");
     std::vector<Statement> look_up(body.begin(), body.begin() + static_cast<int64_t>(fold));
     std::vector<Statement> folds(body.begin() + static_cast<int64_t>(fold), body.end());
     std::vector<Statement> group = KeepInArrays(look_up, folds);
     if (!is_one_group_) {
-      const CExpr row = CExpr(group_) + member_;
+      const CExpr row = CExpr(group_) + ByStep(member_);
       const bool may_end = !count_ || *count_ % rows != 0;
       // Behind the end the last row is looked up again, as a branch would wait for each id alone.
       const CExpr looked_up = may_end ? Conditional(row < last_, row, last_ - 1) : row;
       look_up.insert(look_up.begin(), Entry(looked_up));
       const bool reads_entry = NamesIn(folds).count(header_.place.word()) > 0;
-      if (may_end) folds = {Statement::If((reads_entry ? header_.place : row) < last_, folds)};
+      if (may_end)
+        folds = {Statement::If((reads_entry ? header_.place : row) < last_, std::move(folds))};
       if (reads_entry) folds.insert(folds.begin(), Entry(row));
     }
     AppendForRows(group, std::move(look_up));
@@ -100,21 +115,29 @@ class Writer {
     if (is_one_group_) return group;
     header_.place = group_;
     header_.condition = CExpr(group_) < last_;
-    header_.step = rows_;
+    header_.step = ByStep(rows_);
     header_.body = std::move(group);
     return {std::move(header_)};
   }
 
  private:
-  // What `folds` reads of the locals of `look_up` becomes elements of arrays; their declarations.
+  // What `folds` reads of the locals of `look_up` becomes elements of arrays, unless it is made of
+  // numbers, and then again; the arrays' declarations.
   std::vector<Statement> KeepInArrays(std::vector<Statement>& look_up,
                                       std::vector<Statement>& folds) {
+    for (size_t i = look_up.size(); i-- > 0;) {
+      const Statement& local = look_up[i];
+      if (local.kind == Kind::kLet && IsOfNumbers(local.value) &&
+          NamesIn(folds).count(local.place.word()))
+        folds.insert(folds.begin(), local);
+    }
     const Names read = NamesIn(folds);
     std::map<std::string, std::string, std::less<>> elements;  // by local
-    std::vector<Statement> declarations = {
-        Statement::Comment("what is looked up is asked for before the first of it is folded")};
+    std::vector<Statement> declarations = {Statement::Comment(why_)};
     for (Statement& statement : look_up) {
-      if (statement.kind != Kind::kLet || !read.count(statement.place.word())) continue;
+      if (statement.kind != Kind::kLet || IsOfNumbers(statement.value) ||
+          !read.count(statement.place.word()))
+        continue;
       const std::string array = builder_.Unique(ArrayOf(statement.place.word()));
       declarations.push_back(Statement::Declare(statement.type, CExpr(array)[rows_]));
       elements[statement.place.word()] = array + "[" + member_ + "]";
@@ -130,6 +153,10 @@ class Writer {
       });
     }
     return declarations;
+  }
+
+  CExpr ByStep(const CExpr& rows) const {
+    return header_.step.empty() ? rows : rows * header_.step;
   }
 
   Statement Entry(const CExpr& row) const {
@@ -148,6 +175,7 @@ class Writer {
   Statement header_;
   const CExpr& last_;
   const std::optional<int64_t> count_;
+  const char* why_ = nullptr;
   bool is_one_group_ = false;
   CExpr rows_;
   std::string member_, group_;
@@ -159,7 +187,16 @@ std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header
                                         std::optional<int64_t> count) {
   const auto fold = FoldBegin(header.body);
   if (!fold || count == 1) return {std::move(header)};
-  return Writer(builder, std::move(header), last, count).Write(*fold);
+  return Writer(builder, std::move(header), last, count)
+      .Write(*fold, RowsTogether(count), "look-ups of a thread that are under way at a time",
+             "what is looked up is asked for before the first of it is folded");
+}
+
+std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement header,
+                                         const CExpr& last, size_t loads) {
+  return Writer(builder, std::move(header), last, std::nullopt)
+      .Write(loads, kOfTile, "of a thread, whose loads are under way at a time",
+             "what is loaded is asked for before the first of it is stored");
 }
 
 }  // namespace fusec

@@ -31,4 +31,10 @@ namespace fusec {
 std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header, const CExpr& last,
                                         std::optional<int64_t> count);
 
+// The same of a thread's rows of a tile, of which it makes elements from others at the same places:
+// a load would wait for the store before it, since the compiler cannot tell that they are of
+// different memory. `loads` statements of the body come before what makes and stores the elements.
+std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement header,
+                                         const CExpr& last, size_t loads);
+
 }  // namespace fusec

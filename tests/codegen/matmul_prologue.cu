@@ -12,6 +12,7 @@
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
+// ---- from codegen_templates/device/warpgroup_registers.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_interaction_linear_rows_1   class: matmul
@@ -121,7 +122,7 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
 //           in the end | sums f32[64][136] |  34816 bytes in place of the stages
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a is made, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
-extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 2)
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 1)
 k00_interaction_linear_warpgroup_64x128_cluster_2(
     const float* __restrict__ weight_folded_shares,
     const float* __restrict__ weight_folded_shares_panels, const int* __restrict__ pairs_first,
@@ -150,6 +151,7 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
   constexpr int kBlockRows = 32;             // that a block stores
   constexpr int kLanes = 4;                  // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;           // kLanes columns each
+  constexpr int kRowsAtOnce = 8;             // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -206,13 +208,13 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
   if (vector * kLanes < kProductPartsColumns) {
     const int last_tile_row = min(first_tile_row + kBlockRows, batch - first_row);
     for (int tile_row = first_tile_row + threadIdx.x / kTileVectors; tile_row < last_tile_row;
-         tile_row += Shape::kThreads / kTileVectors) {
+         tile_row += kRowsAtOnce) {
       const int row = first_row + tile_row;
+      Vector<float, kLanes> product_parts_vector;
       const Vector<float, kLanes> sums = PlainUnlessFinite(
           ClusterSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
           RowOf(pairs_shares, tile_row),
           weight_folded_shares_matrix + vector * kLanes * kProductPartsDepth, kProductPartsDepth);
-      Vector<float, kLanes> product_parts_vector;
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float product = sums.at[lane];
@@ -275,6 +277,7 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
   constexpr int kCopyBytes = 16;             // of one copy
   constexpr int kLanes = 4;                  // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;           // kLanes columns each
+  constexpr int kRowsAtOnce = 8;             // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -329,13 +332,13 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
   if (vector * kLanes < kProductPartsColumns) {
     const int tile_rows_here = min(kTileRows, batch - first_row);
     for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-         tile_row += Shape::kThreads / kTileVectors) {
+         tile_row += kRowsAtOnce) {
       const int row = first_row + tile_row;
+      Vector<float, kLanes> product_parts_vector;
       const Vector<float, kLanes> sums = PlainUnlessFinite(
           TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
           RowOf(pairs_shares, tile_row),
           weight_folded_shares_matrix + vector * kLanes * kProductPartsDepth, kProductPartsDepth);
-      Vector<float, kLanes> product_parts_vector;
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float product = sums.at[lane];

@@ -12,6 +12,7 @@
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
+// ---- from codegen_templates/device/warpgroup_registers.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_linear_relu_rows_1   class: matmul
@@ -277,6 +278,7 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -301,12 +303,12 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
   const int vector = first_column / kLanes + tile_vector;
   const int tile_rows_here = min(kTileRows, batch - first_row);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<float, kLanes> first_vector;
     const Vector<float, kLanes> sums =
         PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
                           x + row * depth, first_weight + vector * kLanes * depth, depth);
-    Vector<float, kLanes> first_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -355,6 +357,7 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
   constexpr int kCopyBytes = 16;        // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
+  constexpr int kRowsAtOnce = 12;       // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -379,12 +382,12 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
   const int vector = first_column / kLanes + tile_vector;
   const int tile_rows_here = min(kTileRows, batch - first_row);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<float, kLanes> first_vector;
     const Vector<float, kLanes> sums =
         PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
                           x + row * depth, first_weight + vector * kLanes * depth, depth);
-    Vector<float, kLanes> first_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -660,6 +663,7 @@ k01_linear_relu_warpgroup_64x64(const float* first, const float* __restrict__ se
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -684,12 +688,12 @@ k01_linear_relu_warpgroup_64x64(const float* first, const float* __restrict__ se
   const int vector = first_column / kLanes + tile_vector;
   const int tile_rows_here = min(kTileRows, batch - first_row);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<float, kLanes> second_vector;
     const Vector<float, kLanes> sums =
         PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
                           first + row * depth, second_weight + vector * kLanes * depth, depth);
-    Vector<float, kLanes> second_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];

@@ -12,6 +12,7 @@
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
+// ---- from codegen_templates/device/warpgroup_registers.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 // ---- from codegen_templates/device/sigmoid.cuh ----
 
@@ -215,6 +216,7 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
   constexpr int kBlockRows = 8;        // that a block stores
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -244,11 +246,11 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
     const int last_tile_row = min(first_tile_row + kBlockRows, batch - first_row);
     const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = first_tile_row + threadIdx.x / kTileVectors; tile_row < last_tile_row;
-         tile_row += Shape::kThreads / kTileVectors) {
+         tile_row += kRowsAtOnce) {
       const int row = first_row + tile_row;
+      Vector<Half, kLanes> sum_vector;
       const Vector<float, kLanes> sums =
           ClusterSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-      Vector<Half, kLanes> sum_vector;
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float product = sums.at[lane];
@@ -303,6 +305,7 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
   constexpr int kBlockRows = 16;       // that a block stores
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -332,11 +335,11 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
     const int last_tile_row = min(first_tile_row + kBlockRows, batch - first_row);
     const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = first_tile_row + threadIdx.x / kTileVectors; tile_row < last_tile_row;
-         tile_row += Shape::kThreads / kTileVectors) {
+         tile_row += kRowsAtOnce) {
       const int row = first_row + tile_row;
+      Vector<Half, kLanes> sum_vector;
       const Vector<float, kLanes> sums =
           ClusterSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-      Vector<Half, kLanes> sum_vector;
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float product = sums.at[lane];
@@ -391,6 +394,7 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
   constexpr int kBlockRows = 32;       // that a block stores
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -420,11 +424,11 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
     const int last_tile_row = min(first_tile_row + kBlockRows, batch - first_row);
     const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = first_tile_row + threadIdx.x / kTileVectors; tile_row < last_tile_row;
-         tile_row += Shape::kThreads / kTileVectors) {
+         tile_row += kRowsAtOnce) {
       const int row = first_row + tile_row;
+      Vector<Half, kLanes> sum_vector;
       const Vector<float, kLanes> sums =
           ClusterSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-      Vector<Half, kLanes> sum_vector;
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float product = sums.at[lane];

@@ -12,6 +12,7 @@
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
+// ---- from codegen_templates/device/warpgroup_registers.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_linear_add_sigmoid_rows_1   class: matmul
@@ -218,6 +219,7 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -238,12 +240,12 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<float, kLanes> gate_vector;
     const Vector<float, kLanes> sums = PlainUnlessFinite(
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
         weight + vector * kLanes * kProductDepth, kProductDepth);
-    Vector<float, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -296,6 +298,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -320,12 +323,12 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<float, kLanes> gate_vector;
     const Vector<float, kLanes> sums = PlainUnlessFinite(
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
         weight + vector * kLanes * kProductDepth, kProductDepth);
-    Vector<float, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -378,6 +381,7 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   constexpr int kCopyBytes = 16;        // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
+  constexpr int kRowsAtOnce = 8;        // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -402,12 +406,12 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<float, kLanes> gate_vector;
     const Vector<float, kLanes> sums = PlainUnlessFinite(
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
         weight + vector * kLanes * kProductDepth, kProductDepth);
-    Vector<float, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -461,6 +465,7 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
   constexpr int kCopyBytes = 16;        // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
+  constexpr int kRowsAtOnce = 12;       // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -485,12 +490,12 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<float, kLanes> gate_vector;
     const Vector<float, kLanes> sums = PlainUnlessFinite(
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
         weight + vector * kLanes * kProductDepth, kProductDepth);
-    Vector<float, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];

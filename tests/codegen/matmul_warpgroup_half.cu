@@ -13,12 +13,13 @@
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
+// ---- from codegen_templates/device/warpgroup_registers.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_linear_add_sigmoid_rows_1   class: matmul
 // variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight f16[512, 130], bias f16[512]
 // outputs : gate f16[batch, 512]
@@ -67,7 +68,7 @@ k00_linear_add_sigmoid_rows_1(const Half* __restrict__ x, const Half* __restrict
 // kernel  : k00_linear_add_sigmoid_rows_4   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight f16[512, 130], bias f16[512]
 // outputs : gate f16[batch, 512]
@@ -120,7 +121,7 @@ k00_linear_add_sigmoid_rows_4(const Half* __restrict__ x, const Half* __restrict
 // kernel  : k00_linear_add_sigmoid_rows_8   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: this kernel, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight f16[512, 130], bias f16[512]
 // outputs : gate f16[batch, 512]
@@ -173,7 +174,7 @@ k00_linear_add_sigmoid_rows_8(const Half* __restrict__ x, const Half* __restrict
 // kernel  : k00_linear_add_sigmoid_tile_16x32   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: this kernel,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight f16[512, 130], bias f16[512]
 // outputs : gate f16[batch, 512]
@@ -241,7 +242,7 @@ k00_linear_add_sigmoid_tile_16x32(const Half* __restrict__ x, const Half* __rest
 // kernel  : k00_linear_add_sigmoid_tile_32x64   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: this kernel, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight f16[512, 130], bias f16[512]
 // outputs : gate f16[batch, 512]
@@ -276,6 +277,7 @@ k00_linear_add_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __rest
   constexpr int kCopyBytes = 4;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -296,11 +298,11 @@ k00_linear_add_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __rest
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<Half, kLanes> gate_vector;
     const Vector<float, kLanes> sums =
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-    Vector<Half, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -318,7 +320,7 @@ k00_linear_add_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __rest
 // kernel  : k00_linear_add_sigmoid_warpgroup_64x64   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: this kernel, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight_panels f16[512, 130] in panels, bias f16[512]
 // outputs : gate f16[batch, 512]
@@ -336,7 +338,7 @@ k00_linear_add_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __rest
 //           in the end | sums f32[64][72] |  18432 bytes in place of the stages
 //           filled     | 0..2 |   |   |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 |  by wgmma
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(256, 2)
 k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
                                        const Half* __restrict__ weight_panels,
                                        const Half* __restrict__ bias, Half* __restrict__ gate,
@@ -352,6 +354,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
   constexpr int kCopyBytes = 4;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -376,11 +379,11 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<Half, kLanes> gate_vector;
     const Vector<float, kLanes> sums =
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-    Vector<Half, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -398,7 +401,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
 // kernel  : k00_linear_add_sigmoid_warpgroup_64x128   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: this kernel,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight_panels f16[512, 130] in panels, bias f16[512]
 // outputs : gate f16[batch, 512]
@@ -416,7 +419,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
 //           in the end | sums f32[64][136] |  34816 bytes in place of the stages
 //           filled     | 0..2 |   |   |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 |  by wgmma
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(256, 2)
 k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
                                         const Half* __restrict__ weight_panels,
                                         const Half* __restrict__ bias, Half* __restrict__ gate,
@@ -432,6 +435,7 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
   constexpr int kCopyBytes = 4;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;     // kLanes columns each
+  constexpr int kRowsAtOnce = 8;       // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -456,11 +460,11 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<Half, kLanes> gate_vector;
     const Vector<float, kLanes> sums =
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-    Vector<Half, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -475,44 +479,45 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
   }
 }
 
-// kernel  : k00_linear_add_sigmoid_warpgroup_128x256   class: matmul
+// kernel  : k00_linear_add_sigmoid_warpgroup_128x128   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
 //           from 6273: this kernel
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight_panels f16[512, 130] in panels, bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : a block makes 128 x 256 of the result; (batch + 127) / 128 * 2 blocks of 384 threads
+// launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 4 blocks of 384 threads
 // traffic : reads batch * 260 + 197632 bytes, writes batch * 1024 bytes,
 //           keeps batch * 2048 bytes out of memory
-// drawing : the tile of a block, 128 x 256 of the product a x b^T
-//                          columns 0..255
+// drawing : the tile of a block, 128 x 128 of the product a x b^T
+//                          columns 0..127
 //                        +--------------------------------+
 //           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
 //           rows 64..127 | warpgroup 1, each warp 16 rows |
 //                        +--------------------------------+
-//           197632 bytes of shared memory: a row comes in 3 chunks of 128 bytes:
-//           chunk k    | a 128 x 128 | b 256 x 128 |  stage k % 4, 49152 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[128][264] |  135168 bytes in place of the stages
+//           99328 bytes of shared memory: a row comes in 3 chunks of 128 bytes:
+//           chunk k    | a 128 x 128 | b 128 x 128 |  stage k % 3, 32768 bytes
+//           barriers   | filled[3] | used[3] |  that both sides wait for
+//           in the end | sums f32[128][136] |  69632 bytes in place of the stages
 //           filled     | 0..2 |   |   |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 |  by wgmma
-extern "C" __global__ void __launch_bounds__(384, 1)
-k00_linear_add_sigmoid_warpgroup_128x256(const Half* __restrict__ x,
+extern "C" __global__ void __launch_bounds__(384, 2)
+k00_linear_add_sigmoid_warpgroup_128x128(const Half* __restrict__ x,
                                          const Half* __restrict__ weight_panels,
                                          const Half* __restrict__ bias, Half* __restrict__ gate,
                                          int batch) {
-  constexpr int kGateColumns = 512;     // last axis of "gate"
-  constexpr int kProductDepth = 130;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 128;        // of a block
-  constexpr int kTileColumns = 256;     // of a block
-  constexpr int kStages = 4;            // chunks in shared memory
-  constexpr int kSharedBytes = 197632;  // given at launch
-  constexpr int kColumnTiles = 2;       // tiles side by side
-  constexpr int kPanelDepth = 192;      // elements that panels have for a column
-  constexpr int kCopyBytes = 4;         // of one copy
-  constexpr int kLanes = 4;             // neighbours that a thread makes at once
-  constexpr int kTileVectors = 64;      // kLanes columns each
+  constexpr int kGateColumns = 512;    // last axis of "gate"
+  constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kTileRows = 128;       // of a block
+  constexpr int kTileColumns = 128;    // of a block
+  constexpr int kStages = 3;           // chunks in shared memory
+  constexpr int kSharedBytes = 99328;  // given at launch
+  constexpr int kColumnTiles = 4;      // tiles side by side
+  constexpr int kPanelDepth = 192;     // elements that panels have for a column
+  constexpr int kCopyBytes = 4;        // of one copy
+  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kTileVectors = 32;     // kLanes columns each
+  constexpr int kRowsAtOnce = 12;      // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -537,11 +542,11 @@ k00_linear_add_sigmoid_warpgroup_128x256(const Half* __restrict__ x,
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<Half, kLanes> gate_vector;
     const Vector<float, kLanes> sums =
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-    Vector<Half, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];

@@ -12,6 +12,7 @@
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
+// ---- from codegen_templates/device/warpgroup_registers.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_linear_add_sigmoid_rows_1   class: matmul
@@ -281,6 +282,7 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
   constexpr int kCopyBytes = 8;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = TileShape<Arithmetic::kTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -302,12 +304,12 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
     const int tile_rows_here = min(kTileRows, batch - first_row);
     const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-         tile_row += Shape::kThreads / kTileVectors) {
+         tile_row += kRowsAtOnce) {
       const int row = first_row + tile_row;
+      Vector<float, kLanes> gate_vector;
       const Vector<float, kLanes> sums = PlainUnlessFinite(
           TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
           weight + vector * kLanes * kProductDepth, kProductDepth);
-      Vector<float, kLanes> gate_vector;
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float product = sums.at[lane];
@@ -345,7 +347,7 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
 //           in the end | sums f32[64][72] |  18432 bytes in place of the stages
 //           filled     | 0..3 | 4 |   |   |     |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(256, 2)
 k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
                                        const float* __restrict__ weight,
                                        const float* __restrict__ weight_panels,
@@ -362,6 +364,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   constexpr int kCopyBytes = 8;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -387,12 +390,12 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
     const int tile_rows_here = min(kTileRows, batch - first_row);
     const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-         tile_row += Shape::kThreads / kTileVectors) {
+         tile_row += kRowsAtOnce) {
       const int row = first_row + tile_row;
+      Vector<float, kLanes> gate_vector;
       const Vector<float, kLanes> sums = PlainUnlessFinite(
           TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
           weight + vector * kLanes * kProductDepth, kProductDepth);
-      Vector<float, kLanes> gate_vector;
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float product = sums.at[lane];
@@ -430,7 +433,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
 //           in the end | sums f32[64][136] |  34816 bytes in place of the stages
 //           filled     | 0..3 | 4 |   |   |     |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(256, 2)
 k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
                                         const float* __restrict__ weight,
                                         const float* __restrict__ weight_panels,
@@ -447,6 +450,7 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   constexpr int kCopyBytes = 8;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;     // kLanes columns each
+  constexpr int kRowsAtOnce = 8;       // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -472,12 +476,12 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
     const int tile_rows_here = min(kTileRows, batch - first_row);
     const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-         tile_row += Shape::kThreads / kTileVectors) {
+         tile_row += kRowsAtOnce) {
       const int row = first_row + tile_row;
+      Vector<float, kLanes> gate_vector;
       const Vector<float, kLanes> sums = PlainUnlessFinite(
           TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
           weight + vector * kLanes * kProductDepth, kProductDepth);
-      Vector<float, kLanes> gate_vector;
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float product = sums.at[lane];
@@ -533,6 +537,7 @@ k00_linear_add_sigmoid_warpgroup_128x256(const float* __restrict__ x,
   constexpr int kCopyBytes = 8;         // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 64;      // kLanes columns each
+  constexpr int kRowsAtOnce = 6;        // that the block's threads make
   using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -558,12 +563,12 @@ k00_linear_add_sigmoid_warpgroup_128x256(const float* __restrict__ x,
     const int tile_rows_here = min(kTileRows, batch - first_row);
     const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-         tile_row += Shape::kThreads / kTileVectors) {
+         tile_row += kRowsAtOnce) {
       const int row = first_row + tile_row;
+      Vector<float, kLanes> gate_vector;
       const Vector<float, kLanes> sums = PlainUnlessFinite(
           TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
           weight + vector * kLanes * kProductDepth, kProductDepth);
-      Vector<float, kLanes> gate_vector;
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float product = sums.at[lane];

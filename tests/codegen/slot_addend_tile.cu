@@ -361,6 +361,7 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
   constexpr int kCopyBytes = 4;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   constexpr int kSlotsSite = 1;        // who reports a bad slot: slot_matmul
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
@@ -397,11 +398,11 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<Half, kLanes> gate_vector;
     const Vector<float, kLanes> sums =
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-    Vector<Half, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -461,6 +462,7 @@ k00_slot_matmul_linear_relu_tile_128x64(const Half* __restrict__ x, const Half* 
   constexpr int kCopyBytes = 4;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   constexpr int kSlotsSite = 1;        // who reports a bad slot: slot_matmul
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
@@ -497,11 +499,11 @@ k00_slot_matmul_linear_relu_tile_128x64(const Half* __restrict__ x, const Half* 
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<Half, kLanes> gate_vector;
     const Vector<float, kLanes> sums =
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-    Vector<Half, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];

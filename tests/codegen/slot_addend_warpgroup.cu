@@ -14,12 +14,13 @@
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
+// ---- from codegen_templates/device/warpgroup_registers.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_slot_matmul_linear_relu_rows_1   class: matmul
 // variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : slot_matmul, matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[512, 130], slots i32[batch], down f16[batch, 16],
 //           up f16[6, 512, 16], bias f16[512]
@@ -90,7 +91,7 @@ k00_slot_matmul_linear_relu_rows_1(const Half* __restrict__ x, const Half* __res
 // kernel  : k00_slot_matmul_linear_relu_rows_4   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : slot_matmul, matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[512, 130], slots i32[batch], down f16[batch, 16],
 //           up f16[6, 512, 16], bias f16[512]
@@ -166,7 +167,7 @@ k00_slot_matmul_linear_relu_rows_4(const Half* __restrict__ x, const Half* __res
 // kernel  : k00_slot_matmul_linear_relu_rows_8   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: this kernel, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : slot_matmul, matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[512, 130], slots i32[batch], down f16[batch, 16],
 //           up f16[6, 512, 16], bias f16[512]
@@ -242,7 +243,7 @@ k00_slot_matmul_linear_relu_rows_8(const Half* __restrict__ x, const Half* __res
 // kernel  : k00_slot_matmul_linear_relu_tile_16x32   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: this kernel,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : slot_matmul, matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[512, 130], slots_tensor i32[batch], down f16[batch, 16],
 //           up f16[6, 512, 16], bias f16[512]
@@ -331,7 +332,7 @@ k00_slot_matmul_linear_relu_tile_16x32(const Half* __restrict__ x, const Half* _
 // kernel  : k00_slot_matmul_linear_relu_tile_32x64   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: this kernel, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : slot_matmul, matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[512, 130], slots_tensor i32[batch], down f16[batch, 16],
 //           up f16[6, 512, 16], bias f16[512]
@@ -371,6 +372,7 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
   constexpr int kCopyBytes = 4;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   constexpr int kSlotsSite = 1;        // who reports a bad slot: slot_matmul
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
@@ -407,11 +409,11 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<Half, kLanes> gate_vector;
     const Vector<float, kLanes> sums =
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-    Vector<Half, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -429,7 +431,7 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
 // kernel  : k00_slot_matmul_linear_relu_warpgroup_64x64   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: this kernel, 1537..6272: *_warpgroup_64x128,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : slot_matmul, matmul, add, relu
 // inputs  : x f16[batch, 130], weight_panels f16[512, 130] in panels, slots_tensor i32[batch],
 //           down f16[batch, 16], up f16[6, 512, 16], bias f16[512]
@@ -448,7 +450,7 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
 //           in the end | sums f32[64][72] |  18432 bytes in place of the stages
 //           filled     | 0..2 |   |   |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 |  by wgmma
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(256, 2)
 k00_slot_matmul_linear_relu_warpgroup_64x64(const Half* __restrict__ x,
                                             const Half* __restrict__ weight_panels,
                                             const int* __restrict__ slots_tensor,
@@ -470,6 +472,7 @@ k00_slot_matmul_linear_relu_warpgroup_64x64(const Half* __restrict__ x,
   constexpr int kCopyBytes = 4;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kRowsAtOnce = 16;      // that the block's threads make
   constexpr int kSlotsSite = 1;        // who reports a bad slot: slot_matmul
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -513,11 +516,11 @@ k00_slot_matmul_linear_relu_warpgroup_64x64(const Half* __restrict__ x,
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<Half, kLanes> gate_vector;
     const Vector<float, kLanes> sums =
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-    Vector<Half, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -535,7 +538,7 @@ k00_slot_matmul_linear_relu_warpgroup_64x64(const Half* __restrict__ x,
 // kernel  : k00_slot_matmul_linear_relu_warpgroup_64x128   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: this kernel,
-//           from 6273: *_warpgroup_128x256
+//           from 6273: *_warpgroup_128x128
 // source  : slot_matmul, matmul, add, relu
 // inputs  : x f16[batch, 130], weight_panels f16[512, 130] in panels, slots_tensor i32[batch],
 //           down f16[batch, 16], up f16[6, 512, 16], bias f16[512]
@@ -554,7 +557,7 @@ k00_slot_matmul_linear_relu_warpgroup_64x64(const Half* __restrict__ x,
 //           in the end | sums f32[64][136] |  34816 bytes in place of the stages
 //           filled     | 0..2 |   |   |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 |  by wgmma
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(256, 2)
 k00_slot_matmul_linear_relu_warpgroup_64x128(const Half* __restrict__ x,
                                              const Half* __restrict__ weight_panels,
                                              const int* __restrict__ slots_tensor,
@@ -576,6 +579,7 @@ k00_slot_matmul_linear_relu_warpgroup_64x128(const Half* __restrict__ x,
   constexpr int kCopyBytes = 4;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;     // kLanes columns each
+  constexpr int kRowsAtOnce = 8;       // that the block's threads make
   constexpr int kSlotsSite = 1;        // who reports a bad slot: slot_matmul
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -619,11 +623,11 @@ k00_slot_matmul_linear_relu_warpgroup_64x128(const Half* __restrict__ x,
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<Half, kLanes> gate_vector;
     const Vector<float, kLanes> sums =
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-    Vector<Half, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];
@@ -638,7 +642,7 @@ k00_slot_matmul_linear_relu_warpgroup_64x128(const Half* __restrict__ x,
   }
 }
 
-// kernel  : k00_slot_matmul_linear_relu_warpgroup_128x256   class: matmul
+// kernel  : k00_slot_matmul_linear_relu_warpgroup_128x128   class: matmul
 // variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..384: *_tile_16x32,
 //           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
 //           from 6273: this kernel
@@ -646,42 +650,43 @@ k00_slot_matmul_linear_relu_warpgroup_64x128(const Half* __restrict__ x,
 // inputs  : x f16[batch, 130], weight_panels f16[512, 130] in panels, slots_tensor i32[batch],
 //           down f16[batch, 16], up f16[6, 512, 16], bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : a block makes 128 x 256 of the result; (batch + 127) / 128 * 2 blocks of 384 threads
+// launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 4 blocks of 384 threads
 // traffic : reads batch * 296 + 295936 bytes, writes batch * 1024 bytes,
 //           keeps batch * 4096 bytes out of memory
-// drawing : the tile of a block, 128 x 256 of the product a x b^T
-//                          columns 0..255
+// drawing : the tile of a block, 128 x 128 of the product a x b^T
+//                          columns 0..127
 //                        +--------------------------------+
 //           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
 //           rows 64..127 | warpgroup 1, each warp 16 rows |
 //                        +--------------------------------+
-//           197632 bytes of shared memory: a row comes in 3 chunks of 128 bytes:
-//           chunk k    | a 128 x 128 | b 256 x 128 |  stage k % 4, 49152 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[128][264] |  135168 bytes in place of the stages
+//           99328 bytes of shared memory: a row comes in 3 chunks of 128 bytes:
+//           chunk k    | a 128 x 128 | b 128 x 128 |  stage k % 3, 32768 bytes
+//           barriers   | filled[3] | used[3] |  that both sides wait for
+//           in the end | sums f32[128][136] |  69632 bytes in place of the stages
 //           filled     | 0..2 |   |   |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 |  by wgmma
-extern "C" __global__ void __launch_bounds__(384, 1)
-k00_slot_matmul_linear_relu_warpgroup_128x256(
+extern "C" __global__ void __launch_bounds__(384, 2)
+k00_slot_matmul_linear_relu_warpgroup_128x128(
     const Half* __restrict__ x, const Half* __restrict__ weight_panels,
     const int* __restrict__ slots_tensor, const Half* __restrict__ down,
     const Half* __restrict__ up, const Half* __restrict__ bias, Half* __restrict__ gate, int batch,
     IndexError* errors) {
-  constexpr int kGateColumns = 512;     // last axis of "gate"
-  constexpr int kProductDepth = 130;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 128;        // of a block
-  constexpr int kTileColumns = 256;     // of a block
-  constexpr int kStages = 4;            // chunks in shared memory
-  constexpr int kSharedBytes = 197632;  // given at launch
-  constexpr int kColumnTiles = 2;       // tiles side by side
-  constexpr int kPanelDepth = 192;      // elements that panels have for a column
-  constexpr int kUpSlots = 6;           // slots of adapters: first axis of "up"
-  constexpr int kUpRows = 6;            // first axis of "up"
-  constexpr int kUpRank = 16;           // terms of an adapter: last axis of "up"
-  constexpr int kCopyBytes = 4;         // of one copy
-  constexpr int kLanes = 4;             // neighbours that a thread makes at once
-  constexpr int kTileVectors = 64;      // kLanes columns each
-  constexpr int kSlotsSite = 1;         // who reports a bad slot: slot_matmul
+  constexpr int kGateColumns = 512;    // last axis of "gate"
+  constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kTileRows = 128;       // of a block
+  constexpr int kTileColumns = 128;    // of a block
+  constexpr int kStages = 3;           // chunks in shared memory
+  constexpr int kSharedBytes = 99328;  // given at launch
+  constexpr int kColumnTiles = 4;      // tiles side by side
+  constexpr int kPanelDepth = 192;     // elements that panels have for a column
+  constexpr int kUpSlots = 6;          // slots of adapters: first axis of "up"
+  constexpr int kUpRows = 6;           // first axis of "up"
+  constexpr int kUpRank = 16;          // terms of an adapter: last axis of "up"
+  constexpr int kCopyBytes = 4;        // of one copy
+  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kTileVectors = 32;     // kLanes columns each
+  constexpr int kRowsAtOnce = 12;      // that the block's threads make
+  constexpr int kSlotsSite = 1;        // who reports a bad slot: slot_matmul
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -724,11 +729,11 @@ k00_slot_matmul_linear_relu_warpgroup_128x256(
   const int tile_rows_here = min(kTileRows, batch - first_row);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
+       tile_row += kRowsAtOnce) {
     const int row = first_row + tile_row;
+    Vector<Half, kLanes> gate_vector;
     const Vector<float, kLanes> sums =
         TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-    Vector<Half, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float product = sums.at[lane];

@@ -30,7 +30,8 @@ try() {  # try MODEL_OR_EMPTY COMMAND...
   if timeout --kill-after=10 "$most_seconds" "$@" >"$work/log" 2>&1; then passed=$((passed + 1)); return 0; fi
   failed=$((failed + 1))
   [ -z "$model" ] || cp "$model" "$state/failed/"
-  { echo "FAIL round $round: $*" && tail -n 5 "$work/log" | sed 's/^/      /'; } | tee -a "$state/rounds.txt"
+  { echo "FAIL round $round: $*" && { grep FAIL "$work/log" | head -n 5; tail -n 3 "$work/log"; } | sed 's/^/      /'; } |
+    tee -a "$state/rounds.txt"
   return 1
 }
 

@@ -123,9 +123,15 @@ class Chooser {
   const Warpgroup& SquareTile() const { return policy_.large_tiles[0].tile; }
   const Warpgroup& WideTile() const { return policy_.large_tiles[1].tile; }
 
-  // The fewest rows of each product that give `tile` enough blocks and fill half of one.
-  FirstRows FirstFilledRows(const schedule::ResultTile& tile) const {
-    return std::max(RowsFor(EnoughBlocks(), tile, n_, matrices_), FirstRows(HalfOf(tile)));
+  // The fewest rows of each product that give `tile` enough blocks, of which `together` share a
+  // multiprocessor, and fill half of one.
+  FirstRows FirstFilledRows(const schedule::ResultTile& tile, int together = 1) const {
+    return std::max(RowsFor(together * EnoughBlocks(), tile, n_, matrices_),
+                    FirstRows(HalfOf(tile)));
+  }
+  // Smaller tiles than those of two warpgroups are ahead where each has a multiprocessor, too.
+  int BlocksTogether(const Warpgroup& tile) const {
+    return tile.groups() > 1 && tile.HasNeighbour(policy_.arithmetic, false) ? 2 : 1;
   }
   // The first rows that the library makes, since the result is large.
   int64_t FirstRowsOfLibrary() const {
@@ -238,7 +244,7 @@ class Chooser {
     for (const Planned<Warpgroup>& planned : policy_.large_tiles) {
       if (!planned.Serves(n_)) continue;
       const Warpgroup& tile = planned.tile;
-      FirstRows from = FirstFilledRows(tile);
+      FirstRows from = FirstFilledRows(tile, BlocksTogether(tile));
       const schedule::ResultTile* last = LastTile();
       if (policy_.doubles_for_second_wave && last != nullptr &&
           tile.rows * tile.columns == 2 * last->rows * last->columns) {

@@ -1,5 +1,6 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
+#include "compiler/kernel/rows_together.h"
 #include "compiler/plan/matmul/drawing.h"
 #include "compiler/plan/matmul/product_planner.h"
 #include "compiler/plan/matmul/weight_panels.h"
@@ -109,12 +110,12 @@ class TilePlanner : ProductPlanner {
       builder_.Use("warpgroup.cuh");
       builder_.Use("split_half.cuh");
       builder_.Use("copy_barrier.cuh");
-      // From which the compiler knows a thread's registers. Two groups that take some from the one
-      // that copies (LeaveRegisters) need a multiprocessor's all. Of split floats as kHasNeighbour.
-      const bool has_neighbour = IsSplit(dtype(), precision_)
-                                     ? tile_.columns <= kSmallTileRows && matmul_.made == nullptr
-                                     : IsShared();
-      builder_.plan().blocks_together = tile_.rows <= kSmallTileRows && has_neighbour ? 2 : 1;
+      builder_.Use("warpgroup_registers.cuh");
+      // From which the compiler knows a thread's registers.
+      const auto& tile = std::get<schedule::Warpgroup>(schedule_);
+      const bool is_made = matmul_.made != nullptr;
+      builder_.plan().blocks_together =
+          tile.HasNeighbour(ArithmeticOf(dtype(), precision_), is_made) ? 2 : 1;
     }
     if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
@@ -274,21 +275,39 @@ class TilePlanner : ProductPlanner {
     if (!all_inside) builder_.Open(/*is_branch=*/true);
     const std::string end = IsShared() ? "last_tile_row" : "tile_rows_here";
     Let(end, MinOf(FromTileRow(rows), RowCount() - "first_row"), 0, tile.rows);
+    const CExpr at_once = names.Constant("rows_at_once", BlockSizeOf(schedule_) / vectors,
+                                         "that the block's threads make");
+    Statement header =
+        LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x" / count), end, at_once);
     builder_.Open();
     builder_.DefineVariable("tile_row", 0, tile.rows - 1);
     Let("row", "first_row + tile_row", 0, matmul_.m - 1);
     builder_.OpenLanes({"lane", lanes_, true, "#pragma unroll", lanes});
+    LetProduct("sums.at[lane]");
+    StoreElement(Variable("row"), Variable("vector") * lanes_ + Variable("lane"), "product");
     const CExpr sums = Call(Template(IsShared() ? "ClusterSums" : "TileSums", {"Shape", lanes}),
                             {"memory", "tile_row", "tile_vector" * lanes});
     builder_.BeforeLanes(
         Statement::Let(VectorType("float", lanes), "sums", Checked(sums, "vector" * lanes)));
-    LetProduct("sums.at[lane]");
-    StoreElement(Variable("row"), Variable("vector") * lanes_ + Variable("lane"), "product");
     builder_.CloseLanes();
-    builder_.CloseFor(LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x" / count), end,
-                                 "Shape::kThreads" / count));
+    header.body = builder_.Close();
+    for (Statement& statement : InRows(std::move(header), end))
+      builder_.Append(std::move(statement));
     if (all_inside) return;
     builder_.CloseIf("vector" * lanes < columns_);
+  }
+
+  // The loop over a thread's rows of the tile, whose body begins with locals: what it loads for
+  // several rows is under way together, if it loads any.
+  std::vector<Statement> InRows(Statement loop, const CExpr& end) {
+    const auto is_load = [](const Statement& statement) {
+      return statement.kind == Statement::Kind::kLet && statement.place.word() != "row";
+    };
+    const auto first = std::find_if(loop.body.begin(), loop.body.end(), is_load);
+    const auto last = std::find_if_not(first, loop.body.end(), is_load);
+    if (first == last || first->place.word() == "sums") return {std::move(loop)};
+    const auto loads = static_cast<size_t>(last - loop.body.begin());
+    return WithLoadsTogether(builder_, std::move(loop), end, loads);
   }
 
   void LetProduct(const CExpr& value) {

@@ -80,10 +80,15 @@ constexpr Planned<Warpgroup> kReadSplit[] = {
     {Split(64, 128, 4), 512, kAny},
     {Split(128, 128, 3), 65, kAny},
 };
-constexpr Planned<Warpgroup> kReadShort[] = {
+constexpr Planned<Warpgroup> kReadTf32[] = {
     {Short(64, 64, 4), 1, kAny},
     {Short(64, 128, 4), 1, kAny},
     {Short(128, 256, 4), 129, kAny},
+};
+constexpr Planned<Warpgroup> kReadHalf[] = {
+    {Short(64, 64, 4), 1, kAny},
+    {Short(64, 128, 4), 1, kAny},
+    {Short(128, 128, 3), 65, kAny},
 };
 
 // Products that make the left one. Each column of tiles makes it again, and few rows wait for the
@@ -139,12 +144,13 @@ constexpr MatMulPolicy kPolicies[] = {
      .doubles_for_second_wave = true,
      .pairs_for_half_a_wave = true,
      .fewest_measured_rows = 17},
-    // 2026-11-23-h200-waves.txt, 2026-11-23-h200-clusters.txt, 2026-11-23-h200-few-rows.txt.
+    // 2026-11-23-h200-waves.txt, 2026-11-23-h200-clusters.txt, 2026-11-23-h200-few-rows.txt,
+    // 2026-11-27-h200-tiles-side-by-side.txt.
     {.by_warpgroups = true,
      .arithmetic = Arithmetic::kTf32,
      .makes_operand = false,
      .tiles = kReadByWarps,
-     .large_tiles = kReadShort,
+     .large_tiles = kReadTf32,
      .most_rows_at_once = 8,
      .most_grouped_elements = 12288,
      .most_grouped_elements_of_long = 12288,
@@ -157,7 +163,7 @@ constexpr MatMulPolicy kPolicies[] = {
      .arithmetic = Arithmetic::kHalf,
      .makes_operand = false,
      .tiles = kReadByWarps,
-     .large_tiles = kReadShort,
+     .large_tiles = kReadHalf,
      .most_rows_at_once = 8,
      .most_own_terms = 1024,
      .most_own_elements = 1 << 16,

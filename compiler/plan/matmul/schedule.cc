@@ -118,6 +118,12 @@ int Warpgroup::StageBytes(Arithmetic arithmetic) const {
   return (rows + columns) * ChunkBytes(arithmetic);
 }
 
+bool Warpgroup::HasNeighbour(Arithmetic arithmetic, bool makes_operand) const {
+  if (makes_operand) return false;
+  if (arithmetic == Arithmetic::kSplit) return rows == kGroupRows && columns == kGroupRows;
+  return 2 * SharedBytes(arithmetic) <= kMostSharedBytes;
+}
+
 std::string Warpgroup::Problem() const {
   if (!AreExtents({rows, columns, stages}) || rows % kGroupRows != 0) return kNoSuchTile;
   const int blocks = split_k.blocks;

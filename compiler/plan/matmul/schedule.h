@@ -145,6 +145,7 @@ struct Warpgroup : ResultTile {
   static constexpr const char* kKind = "warpgroup";
   static constexpr int kPanelBytes = 128;  // of a row of weights
   static constexpr int kGroupRows = 64;
+  static constexpr int kMostSharedBytes = 232448;  // of a GPU that has warpgroups
 
   bool operator==(const Warpgroup&) const = default;
   template <class Self, class Field>
@@ -155,6 +156,9 @@ struct Warpgroup : ResultTile {
     field("stages", self.stages);
   }
   int groups() const { return rows / kGroupRows; }
+  // Whether two blocks share a multiprocessor, as kHasNeighbour of the kernel says, so that one
+  // stores its tile while the other multiplies.
+  bool HasNeighbour(Arithmetic arithmetic, bool makes_operand) const;
   // In a stage: of a row of either operand, and of all.
   static int ChunkBytes(Arithmetic arithmetic);
   int StageBytes(Arithmetic arithmetic) const;

@@ -56,7 +56,9 @@ Status CheckRunOrder(const Manifest& manifest, const std::vector<Step>& steps,
   for (const Step& step : steps) {
     FUSEC_RT_ASSIGN(const bool runs, Runs(step, symbols));
     if (!runs) continue;
-    if (last && last->when && step.when && last->outputs == step.outputs) {
+    // The same kernel again, as tuning launches it, makes the same values.
+    if (last && last->when && step.when && last->outputs == step.outputs &&
+        last->name != step.name) {
       return Fail(FUSEC_BAD_ARTIFACT, "steps \"", last->name, "\" and \"", step.name,
                   "\" make the same values, but both run for these dims");
     }
