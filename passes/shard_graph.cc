@@ -140,6 +140,7 @@ class ShardBuilder {
   std::unique_ptr<Graph> Finish(std::vector<Crossing>& crossings) {
     shard_->outputs.clear();
     shard_->output_names.clear();
+    shard_->run_time_sizes.clear();  // those are the dense part's
     std::vector<Piece> pieces;
     for (const auto& [name, value] : crossing_) {
       for (Value* piece : coder_.Encoded(value)) pieces.push_back({crossings.size(), piece});

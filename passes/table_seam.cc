@@ -28,6 +28,22 @@ bool IsCheap(const Node& node) {
           op_class == OpClass::kGather || op_class == OpClass::kReduction);
 }
 
+// Whether the node makes whole numbers of whole numbers, so that it gives the same wherever it is
+// computed: what puts the rows that a mask or lengths choose in their places is made of these.
+bool PlacesIntegers(const Node& node) {
+  switch (node.kind) {
+    case OpKind::kCumSum:
+    case OpKind::kScatterElements:
+    case OpKind::kScatterND:
+    case OpKind::kTopK:
+      return std::none_of(node.operands.begin(), node.operands.end(), [](const Value* operand) {
+        return operand != nullptr && IsFloat(operand->type.dtype);
+      });
+    default:
+      return false;
+  }
+}
+
 bool BeginsWith(ShapeRef shape, ShapeRef prefix) {
   return shape.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), shape.begin());
 }
@@ -44,13 +60,14 @@ SeamFinder::SeamFinder(const Graph& graph, const std::set<std::string>& tables,
     : graph_(graph), sizes_(std::move(sizes)), readers_(Readers(graph)) {
   for (const auto& input : graph.inputs) beside_inputs_.insert(input.get());
   for (const auto& node : graph.nodes) {
-    if (!IsCheap(*node)) continue;
+    if (!IsCheap(*node) && !PlacesIntegers(*node)) continue;
     const bool is_beside =
         std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
           if (operand == nullptr || beside_inputs_.count(operand) != 0) return true;
           return IsSmallConstant(operand) && tables.count(operand->name) == 0;
         });
-    if (is_beside) beside_inputs_.insert(node->result());
+    if (!is_beside) continue;
+    for (const auto& result : node->results) beside_inputs_.insert(result.get());
   }
 }
 

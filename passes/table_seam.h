@@ -45,7 +45,8 @@ class SeamFinder {
   TableSeam Find(const std::vector<std::string>& constants, bool is_cut_by_rows) const;
 
   // Whether a value is computed of inputs and small constants alone, without a product: wherever
-  // the inputs are it may be computed.
+  // the inputs are it may be computed. Whole numbers may be counted, sorted and scattered for it,
+  // as is done to place the ids that a mask chooses.
   bool IsBesideInputs(const Value* value) const { return beside_inputs_.count(value) != 0; }
 
  private:

@@ -312,5 +312,63 @@ TEST_F(ShardedProgram, EmptyBatchesAndManyContexts) {
   EXPECT_EQ(wrong, 0);
 }
 
+// Ids that a mask or lengths choose, of which only a run tells how many they are.
+constexpr char kCountedModel[] = R"(<ir_version: 10, opset_import: ["" : 20]>
+counted (int64[n, 3] ids, bool[n] is_asked, int64[2] lengths, float[n, 2] x)
+    => (float[k, 6] rows, float[k, 6] sums, float[f, 6] first, int64[1, k] places, float[n, 2] twice)
+<TABLES>
+{
+  places = NonZero(is_asked)
+  all = Constant<value_ints = [-1]>()
+  where = Reshape(places, all)
+  asked = Gather(ids, where)
+  zero = Constant<value_int = 0>()
+  id = Gather<axis = 1>(asked, zero)
+  rows = Gather(one, id)
+  bags = Gather(bag, asked)
+  middle = Constant<value_ints = [1]>()
+  sums = ReduceSum<keepdims = 0>(bags, middle)
+  column = Gather<axis = 1>(ids, zero)
+  head, tail = Split<axis = 0>(column, lengths)
+  first = Gather(plain, head)
+  twice = Add(x, x)
+})";
+
+TEST_F(ShardedProgram, SizesThatOnlyARunTellsAreThoseOfTheWhole) {
+  std::string text = kCountedModel;
+  text.replace(text.find("TABLES"), 6, Table("one", 1, kRows, kColumns) + ", " + Table("bag", 1, kRows, kColumns) + ", " +
+                                           Table("plain", 1, kRows, kColumns));
+  std::ofstream(folder_ / "counted.onnxtxt") << text;
+  const std::string whole_path = folder_ / "whole", sharded_path = folder_ / "sharded";
+  RunFusec(folder_ / "counted.onnxtxt" + " -o " + whole_path + folder_.Target());
+  RunFusec("shard " + (folder_ / "counted.onnxtxt") + " --shards 4 --replicate-below 0 -o " + sharded_path + folder_.Target());
+  Program whole(whole_path, DeviceUnderTest().c_str()), sharded(sharded_path, ShardDevices().c_str());
+  EXPECT_EQ(sharded.Outputs().size(), 5U);
+  Context whole_context(whole), context(sharded);
+  std::mt19937 random(1);
+  for (const int64_t n : {5, 1, 0, 200, 33}) {
+    const Call call(n, static_cast<unsigned>(n));
+    std::vector<uint8_t> is_asked;
+    for (int64_t i = 0; i < n; ++i) is_asked.push_back(random() % 3 != 0);
+    const int64_t head = n / 3;
+    std::vector<int64_t> ids(call.ids.begin(), call.ids.begin() + 3 * n), lengths = {head, n - head};
+    for (Context* each : {&whole_context, &context}) {
+      each->BindInput<int64_t>("ids", ids, {n, 3});
+      each->BindInput("is_asked", is_asked.data(), {n});
+      each->BindInput<int64_t>("lengths", lengths, {2});
+      each->BindInput<float>("x", call.x, {n, 2});
+      each->Run();
+    }
+    for (const char* name : {"rows", "sums", "first", "places", "twice"})
+      EXPECT_EQ(context.OutputDims(name), whole_context.OutputDims(name)) << name << " of " << n;
+    EXPECT_EQ(context.OutputDims("rows")[0], std::count(is_asked.begin(), is_asked.end(), 1));
+    for (const char* name : {"rows", "first", "twice", "sums"}) {
+      const std::span<const float> answer = context.Output<float>(name), expected = whole_context.Output<float>(name);
+      const std::vector<float> a(answer.begin(), answer.end()), b(expected.begin(), expected.end());
+      EXPECT_LT(Distance(a, b), name == std::string("sums") ? 4e-6 : 1e-30) << name << " of " << n;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fusec

@@ -124,10 +124,6 @@ Result<ShardReport> ShardModel(const ShardOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   FUSEC_TRY(CheckOutputPath(options.compile.output_path));
   FUSEC_ASSIGN(SimplifiedModel model, SimplifyModel(options.compile));
-  if (!model.graph->run_time_sizes.empty())
-    return Fail(ErrorKind::kModel,
-                options.compile.model_path +
-                    ": an output has a size that only run-time data tell, which cannot be sharded");
   ShardReport report;
   FUSEC_ASSIGN(const auto dims, SizesOf(*model.graph, options.dims));
   FUSEC_ASSIGN(Demands demands, DemandsOf(model, dims, options.wire));

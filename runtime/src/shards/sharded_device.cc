@@ -189,10 +189,13 @@ class ShardedDevice : public Device {
   Status CheckPart(ProgramPart& part, const std::string& folder) const {
     const Manifest& whole = program_.artifact.manifest();
     const Manifest& manifest = part.program->manifest();
-    if (manifest.has_run_time_sizes)
-      return Fail(FUSEC_BAD_ARTIFACT, folder, ": has run-time sizes, which a part may not have");
     FUSEC_RT_TRY(CheckTensors(whole, folder, manifest.inputs, part.step->inputs, "inputs"));
     FUSEC_RT_TRY(CheckTensors(whole, folder, manifest.outputs, part.step->outputs, "outputs"));
+    const bool has_those_of_whole = whole.has_run_time_sizes && !part.step->outputs.empty() &&
+                                    part.step->outputs.back() == whole.outputs.back().buffer;
+    if (manifest.has_run_time_sizes && !has_those_of_whole)
+      return Fail(FUSEC_BAD_ARTIFACT, folder,
+                  ": has run-time sizes, which are not those of the manifest beside it");
     const std::vector<std::string> symbols = whole.SymbolNames();
     for (const Symbol& symbol : manifest.symbols) {
       const auto found = std::find(symbols.begin(), symbols.end(), symbol.name);

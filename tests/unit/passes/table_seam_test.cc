@@ -74,6 +74,27 @@ TEST(TableSeam, IdsOfAnotherLookUpKeepTheTable) {
   EXPECT_EQ(seam.stays, "its ids are not computed of the inputs alone");
 }
 
+TEST(TableSeam, IdsThatAMaskChoosesArePlacedBesideTheTable) {
+  const TableSeam seam = SeamOf(R"(
+  %flags = cast(%item) {to = i64} : i64[batch]
+  %places = cumsum(%flags) {axis = 0, exclusive = 0, reverse = 0} : i64[batch]
+  %rows = gather(%table, %places) {axis = 0} : f32[batch, 8]
+  return %rows
+)");
+  EXPECT_EQ(seam.stays, "");
+  EXPECT_EQ(seam.crossing, Names{"rows"});
+}
+
+TEST(TableSeam, SumsOfFloatsThatIdsAreMadeOfStayWithTheRest) {
+  const TableSeam seam = SeamOf(R"(
+  %sums = cumsum(%x) {axis = 0, exclusive = 0, reverse = 0} : f32[batch, 4]
+  %as_ids = cast(%sums) {to = i64} : i64[batch, 4]
+  %rows = gather(%table, %as_ids) {axis = 0} : f32[batch, 4, 8]
+  return %rows
+)");
+  EXPECT_EQ(seam.stays, "its ids are not computed of the inputs alone");
+}
+
 TEST(TableSeam, PartsLeaveRowsOfOthersOutBeforeTheyAreSummed) {
   const TableSeam seam = SeamOf(R"(
   %rows = gather(%table, %ids) {axis = 0} : f32[batch, 20, 8]
