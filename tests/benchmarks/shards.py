@@ -13,8 +13,9 @@ and its answer takes another latency and then its turn in the link of the dense 
 dense part runs. Runs take the median of their case times a measured run's share of its median, drawn at random. Latencies are lognormal,
 and some of them have a hiccup.
 
-Tables: `measured` and the planner's cost model beside it; `simulated` with the mean, the 99th percentile, the part that waits for shards,
-and an unsharded machine's times; `fan-out`, the 99th percentile of the slowest of N answers beside that of one.
+Tables: `measured` and the planner's cost model beside it, for shards and for the dense part; `simulated` with the mean, the 99th percentile,
+the part that waits for shards, what the link of the dense machine takes of that, the planner's expected and worst time where it knows the
+measured times of the parts, and an unsharded machine's times; `fan-out`, the 99th percentile of the slowest of N answers beside that of one.
 """
 
 import argparse
@@ -143,7 +144,8 @@ def measure(folder, runs):
                     note(part.us(batch, runs), **of_all, batch=batch, part=artifact.parts[i].folder, **held, bytes=moved, planned=planned)
             dense = Timed(artifact.folder(shards), rows)
             for batch in BATCHES:
-                note(dense.us(batch, runs), **of_all, batch=batch, part="dense")
+                planned = artifact.plan["dense"]["us"] * batch / artifact.plan["dims"]["batch"]
+                note(dense.us(batch, runs), **of_all, batch=batch, part="dense", planned_us=planned)
             del part, dense
             shutil.rmtree(folder / "sharded")
             print(f"measured {tables} tables on {shards} shards", file=sys.stderr, flush=True)
@@ -187,6 +189,15 @@ def simulate(random, spread, shards, shard_us, dense_us, bytes_in, bytes_out, ba
     return end, end + dense_us * random.choice(spread, batches), own
 
 
+def planned_times(shards, shard_us, dense_us, bytes_in, bytes_out):
+    """(expected, worst) microseconds of a batch as compiler/driver/shard/shard_plan.cc counts them, for shards that are alike."""
+    link_us, message_us = 1e6 / NETWORK["bandwidth"], 2 * NETWORK["latency_us"]
+    end = 0.0
+    for i in range(shards):
+        end = max(end, (i + 1) * bytes_in * link_us + message_us + shard_us) + bytes_out * link_us
+    return end + dense_us, message_us + shard_us + shards * (bytes_in + bytes_out) * link_us + dense_us
+
+
 def simulated(cells, fit, spread, batches):
     random, found = np.random.default_rng(0), []
     median = {(cell["tables"], cell["batch"], cell["part"]): cell["us"] for cell in cells if cell["part"] in ("dense", "whole")}
@@ -194,16 +205,19 @@ def simulated(cells, fit, spread, batches):
         held, row_share = max(1, tables // shards), min(1.0, tables / shards)
         bytes_in, bytes_out = batch * held * IDS * 8, batch * held * COLUMNS * 4
         shard_us = fit.us(batch, held, row_share)
-        answered, done, own = simulate(random, spread, shards, shard_us, median[tables, batch, "dense"], bytes_in, bytes_out, batches)
+        dense_us = median[tables, batch, "dense"]
+        answered, done, own = simulate(random, spread, shards, shard_us, dense_us, bytes_in, bytes_out, batches)
         whole = median[tables, batch, "whole"] * random.choice(spread, batches)
-        planned = 2 * NETWORK["latency_us"] + 1e6 * (bytes_in + bytes_out) / NETWORK["bandwidth"] + shard_us
+        expected, worst = planned_times(shards, shard_us, dense_us, bytes_in, bytes_out)
         found.append(
             {
                 "tables": tables,
                 "shards": shards,
                 "batch": batch,
                 "shard_us": shard_us,
-                "planned_with_measured_shard_us": planned,
+                "dense_us": dense_us,
+                "expected_us": expected,
+                "worst_us": worst,
                 "answered_mean_us": answered.mean(),
                 "answered_p99_us": np.quantile(answered, 0.99),
                 "mean_us": done.mean(),
@@ -212,7 +226,7 @@ def simulated(cells, fit, spread, batches):
                 "whole_p99_us": np.quantile(whole, 0.99),
                 "one_p99_us": np.quantile(own, 0.99),
                 "slowest_p99_us": np.quantile(own.max(axis=1), 0.99),
-                "link_us": 1e6 * shards * bytes_out / NETWORK["bandwidth"],
+                "link_us": 1e6 * shards * (bytes_in + bytes_out) / NETWORK["bandwidth"],
             }  # fmt: skip
         )
     return [{name: round(value, 1) if isinstance(value, float) else value for name, value in row.items()} for row in found]
@@ -256,10 +270,15 @@ def main():
             f"{row['tables']:6} {row['shards']:4} {row['batch']:5} {row['us']:10.0f} ({row['planned_us']:.0f})"
             f" {row['row_gb_per_s']:8.2f} {row['bytes'][0]:12.0f} ({row['bytes'][1]:.0f})"
         )
-    print("simulated: tables shards batch   mean us    p99 us   of that shards   unsharded mean us   p99 us   fan-out p99 / one p99")
+    print("measured: tables shards batch   dense us (planned)")
+    for cell in cells:
+        if "planned_us" in cell:
+            print(f"{cell['tables']:6} {cell['shards']:4} {cell['batch']:5} {cell['us']:10.0f} ({cell['planned_us']:.0f})")
+    print("simulated: tables shards batch   mean us    p99 us   of that shards   link   planned   worst   unsharded mean us   p99 us   fan-out p99 / one p99")
     for row in rows:
         print(
             f"{row['tables']:6} {row['shards']:4} {row['batch']:5} {row['mean_us']:10.0f} {row['p99_us']:10.0f} {row['answered_mean_us']:10.0f}"
+            f" {row['link_us']:10.0f} {row['expected_us']:10.0f} {row['worst_us']:10.0f}"
             f" {row['whole_mean_us']:10.0f} {row['whole_p99_us']:10.0f} {row['slowest_p99_us']:8.0f} / {row['one_p99_us']:.0f}"
         )
     if arguments.json:

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "compiler/support/terminal.h"
 
@@ -186,16 +187,32 @@ double TableDemand::Traffic(int64_t first, int64_t end) const {
   return static_cast<double>(to - from) / static_cast<double>(rows_looked_up.size());
 }
 
-double ShardPlan::ExpectedUs() const {
-  const double sum = std::accumulate(loads.begin(), loads.end(), 0.0,
-                                     [](double us, const ShardLoad& load) { return us + load.us; });
-  return loads.empty() ? 0 : sum / static_cast<double>(loads.size());
+DenseLoad DenseLoadOf(const ShardPlan& plan, const ClusterCosts& costs, double own_us) {
+  DenseLoad dense{0, 0, 0, own_us};
+  for (const ShardLoad& load : plan.loads) {
+    dense.id_bytes += load.id_bytes;
+    dense.wire_bytes += load.wire_bytes;
+  }
+  dense.link_us = 1e6 * (dense.id_bytes + dense.wire_bytes) / costs.network_bandwidth;
+  return dense;
 }
 
-double ShardPlan::WorstUs() const {
-  double worst = 0;
-  for (const ShardLoad& load : loads) worst = std::max(worst, load.us);
-  return worst;
+BatchTimes BatchTimesOf(const ShardPlan& plan, const ClusterCosts& costs, double own_us) {
+  const double link_us = 1e6 / costs.network_bandwidth;  // a byte
+  double sent_us = 0, slowest_us = 0;
+  std::vector<std::pair<double, double>> answers;  // when they are ready, and their bytes
+  for (const ShardLoad& load : plan.loads) {
+    sent_us += load.id_bytes * link_us;
+    const double read_us = 1e6 * load.row_bytes / costs.row_bandwidth;
+    slowest_us = std::max(slowest_us, read_us);
+    answers.emplace_back(sent_us + costs.message_us + read_us, load.wire_bytes);
+  }
+  std::sort(answers.begin(), answers.end());
+  double end_us = 0;
+  for (const auto& [ready_us, bytes] : answers)
+    end_us = std::max(end_us, ready_us) + bytes * link_us;
+  const double link_of_all_us = DenseLoadOf(plan, costs, own_us).link_us;
+  return {end_us + own_us, costs.message_us + slowest_us + link_of_all_us + own_us};
 }
 
 Result<ShardPlan> PlanShards(ArrayRef<TableDemand> tables, const ShardPlanOptions& options) {

@@ -35,6 +35,7 @@ struct ClusterCosts {
   double row_bandwidth = 10e9;       // bytes a second of rows of random ids
   double network_bandwidth = 3.1e9;  // bytes a second, into or out of a machine: 25 Gbit/s
   double message_us = 50;            // a request and its answer, without their bytes
+  double dense_flops = 100e9;        // a second, of the dense part
 };
 
 struct ShardPlanOptions {
@@ -64,11 +65,25 @@ struct ShardPlan {
   std::vector<std::vector<PlannedPart>> shards;
   std::vector<ShardLoad> loads;  // by shard
   std::vector<KeptTable> kept;   // in the dense part
-
-  // All shards answer before the dense part begins.
-  double ExpectedUs() const;  // the mean of the shards' times
-  double WorstUs() const;
 };
+
+// What a run costs a replica of the dense part, beside its waiting for shards: all ids leave and
+// all answers arrive through the one link of its machine.
+struct DenseLoad {
+  double id_bytes = 0, wire_bytes = 0, link_us = 0;
+  double us = 0;  // of its own steps
+};
+DenseLoad DenseLoadOf(const ShardPlan& plan, const ClusterCosts& costs, double own_us);
+
+// From a batch's arrival until the dense part has run.
+//
+//   expected: requests leave one behind the other, every shard reads its rows once it has its ids,
+//             and answers come through the link of the dense part as they are ready.
+//   worst:    all answers are ready when the slowest is, and nothing overlaps.
+struct BatchTimes {
+  double expected_us = 0, worst_us = 0;
+};
+BatchTimes BatchTimesOf(const ShardPlan& plan, const ClusterCosts& costs, double own_us);
 
 // Puts tables on shards: the most demanding first, each where time and memory are then the most
 // even. A table whose bytes are more than an even share, or than a shard may have, is cut by rows,

@@ -59,8 +59,31 @@ TEST(ShardPlan, EveryRowIsOnOneShardAndShardsAreEven) {
     double most = 0, sum = 0;
     for (const ShardLoad& load : plan->loads) most = std::max(most, load.table_bytes), sum += load.table_bytes;
     EXPECT_LT(most, 1.6 * sum / static_cast<double>(shards)) << shards;
-    EXPECT_GE(plan->WorstUs(), plan->ExpectedUs());
+    const BatchTimes times = BatchTimesOf(*plan, ClusterCosts(), 10);
+    EXPECT_GE(times.worst_us, times.expected_us * (1 - 1e-12));
+    EXPECT_GE(times.expected_us, DenseLoadOf(*plan, ClusterCosts(), 10).link_us / 2);
   }
+}
+
+// Two shards with 1000 and 3000 bytes of ids, 2000 and 8000 of answers, of which a link takes 1 byte in a microsecond.
+TEST(ShardPlan, TheLinkOfTheDensePartTakesAllAnswers) {
+  ClusterCosts costs;
+  costs.network_bandwidth = 1e6;
+  costs.row_bandwidth = 1e6;
+  costs.message_us = 100;
+  ShardPlan plan;
+  plan.loads = {{0, 500, 1000, 2000, 0}, {0, 700, 3000, 8000, 0}};
+  const DenseLoad dense = DenseLoadOf(plan, costs, 40);
+  EXPECT_EQ(dense.id_bytes, 4000);
+  EXPECT_EQ(dense.wire_bytes, 10000);
+  EXPECT_NEAR(dense.link_us, 14000, 1e-6);
+  const BatchTimes times = BatchTimesOf(plan, costs, 40);
+  // The first answer is there at 1600 and through at 3600; the second is ready at 4800.
+  EXPECT_NEAR(times.expected_us, 4000 + 100 + 700 + 8000 + 40, 1e-6);
+  EXPECT_NEAR(times.worst_us, 14000 + 100 + 700 + 40, 1e-6);
+  plan.loads.pop_back();
+  const BatchTimes of_one = BatchTimesOf(plan, costs, 0);
+  EXPECT_NEAR(of_one.expected_us, of_one.worst_us, 1e-6);
 }
 
 TEST(ShardPlan, SmallTablesAndThoseThatMustStay) {
