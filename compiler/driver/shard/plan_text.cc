@@ -22,6 +22,9 @@ std::string TablesText(const Json& tables) {
     std::string text = table.at("table");
     const int64_t first = table.at("first_row"), end = table.at("end_row"), rows = table.at("rows");
     if (first != 0 || end != rows) text += fmt::format(" rows {}..{}", first, end - 1);
+    if (table.contains("first_column"))
+      text += fmt::format(" columns {}..{}", table.at("first_column").get<int64_t>(),
+                          table.at("end_column").get<int64_t>() - 1);
     texts.push_back(std::move(text));
   }
   if (tables.size() > texts.size())

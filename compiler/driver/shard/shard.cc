@@ -73,11 +73,18 @@ Json PlanJson(const Demands& demands, const ShardPlan& plan, const ShardOptions&
     Json tables = Json::array();
     for (const PlannedPart& part : plan.shards[i]) {
       const TableDemand& table = demands.tables[part.table];
-      tables.push_back({{"table", table.table},
-                        {"rows", table.rows},
-                        {"first_row", part.first_row},
-                        {"end_row", part.end_row},
-                        {"bytes", (part.end_row - part.first_row) * table.row_bytes}});
+      Json placed = {{"table", table.table},
+                     {"rows", table.rows},
+                     {"first_row", part.first_row},
+                     {"end_row", part.end_row}};
+      int64_t row_bytes = table.row_bytes;
+      if (part.end_column != 0) {
+        placed["first_column"] = part.first_column;
+        placed["end_column"] = part.end_column;
+        row_bytes = table.row_bytes / table.columns * (part.end_column - part.first_column);
+      }
+      placed["bytes"] = (part.end_row - part.first_row) * row_bytes;
+      tables.push_back(std::move(placed));
     }
     shards.push_back({{"folder", fmt::format("shard_{}", i)},
                       {"tables", tables},

@@ -18,7 +18,16 @@ namespace {
 // for all ids.
 constexpr double kMostOfEvenShare = 1.25;
 
+// Fewer bytes of a row would be read a cache line at a time all the same.
+constexpr int64_t kLeastBytesOfRow = 64;
+
 ShardLoad LoadOf(const TableDemand& table, const PlannedPart& part) {
+  if (part.end_column != 0) {
+    const double share = static_cast<double>(part.end_column - part.first_column) /
+                         static_cast<double>(table.columns);
+    return {table.bytes() * share, table.look_ups * static_cast<double>(table.row_bytes) * share,
+            table.id_bytes, table.wire_bytes_by_columns * share, 0};
+  }
   const bool is_whole = part.first_row == 0 && part.end_row == table.rows;
   const double rows = static_cast<double>(part.end_row - part.first_row);
   const double row_bytes = static_cast<double>(table.row_bytes);
@@ -98,8 +107,15 @@ class Planner {
     int64_t parts = table.bytes() <= most
                         ? 1
                         : static_cast<int64_t>(std::ceil(table.bytes() / std::min(most, even)));
-    parts = std::min({parts, options_.shards, table.rows});
     const bool must_be_cut = options_.most_bytes > 0 && table.bytes() > options_.most_bytes;
+    parts = std::min(parts, options_.shards);
+    if (const int64_t by_columns = PartsByColumns(table, parts, must_be_cut); by_columns > 1) {
+      for (int64_t part = 0; part < by_columns; ++part)
+        pieces_.push_back({number, 0, table.rows, table.columns * part / by_columns,
+                           table.columns * (part + 1) / by_columns});
+      return {};
+    }
+    parts = std::min(parts, table.rows);
     if (!table.stays_whole.empty()) {
       if (must_be_cut)
         return Fail(ErrorKind::kUsage, fmt::format("table \"{}\" has {:.0f} bytes, more than "
@@ -117,6 +133,22 @@ class Planner {
       first = end;
     }
     return {};
+  }
+
+  // At least so many parts, or 0 where the table is not to be cut by columns. One that no shard
+  // has room for, and whose rows cannot be on several, may have columns of any width.
+  int64_t PartsByColumns(const TableDemand& table, int64_t parts, bool must_be_cut) const {
+    if (table.columns == 0) return 0;
+    const int64_t element = std::max<int64_t>(1, table.row_bytes / table.columns);
+    const bool of_any_width = must_be_cut && !table.stays_whole.empty();
+    const int64_t least = of_any_width ? 1 : (kLeastBytesOfRow + element - 1) / element;
+    const int64_t most = std::min(options_.shards, table.columns / least);
+    const auto is_too_large = [&] {  // of the widest part
+      const int64_t width = (table.columns + parts - 1) / parts;
+      return must_be_cut && static_cast<double>(width * element * table.rows) > options_.most_bytes;
+    };
+    while (parts <= most && is_too_large()) ++parts;
+    return parts <= most ? parts : 0;
   }
 
   // The row before which the table has that share, of traffic and memory in equal measure.

@@ -20,6 +20,10 @@ struct TableDemand {
   double wire_bytes =
       0;  // that cross its seam, and the same where it is cut by rows: of every part
   double wire_bytes_of_part = 0;
+  // Elements of a row, and what crosses of all of them where they are on several shards; 0 if the
+  // table cannot be cut by columns.
+  int64_t columns = 0;
+  double wire_bytes_by_columns = 0;
   std::string stays,
       stays_whole;  // why it cannot leave the dense part, or not in parts; "" if it can
   std::vector<int64_t>
@@ -45,10 +49,11 @@ struct ShardPlanOptions {
   ClusterCosts costs;
 };
 
-// Rows of a table, by its number among the demands.
+// Rows of a table, by its number among the demands, or some columns of all its rows.
 struct PlannedPart {
   size_t table = 0;
   int64_t first_row = 0, end_row = 0;
+  int64_t first_column = 0, end_column = 0;  // end_column: 0 for all columns
 };
 
 // What a run costs a shard.
@@ -86,8 +91,9 @@ struct BatchTimes {
 BatchTimes BatchTimesOf(const ShardPlan& plan, const ClusterCosts& costs, double own_us);
 
 // Puts tables on shards: the most demanding first, each where time and memory are then the most
-// even. A table whose bytes are more than an even share, or than a shard may have, is cut by rows,
-// with even traffic and memory for its parts.
+// even. A table whose bytes are more than an even share, or than a shard may have, is cut: by
+// columns where each part then has at least 64 bytes of a row, as what crosses is no more then; by
+// rows otherwise, with even traffic and memory for its parts.
 Result<ShardPlan> PlanShards(ArrayRef<TableDemand> tables, const ShardPlanOptions& options);
 
 }  // namespace fusec

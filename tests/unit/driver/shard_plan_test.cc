@@ -149,5 +149,44 @@ TEST(ShardPlan, TooFewTablesForTheShards) {
   EXPECT_EQ(plan.error().message, "--shards 2: only 1 table can be put on shards");
 }
 
+TEST(ShardPlan, WideTablesAreCutByColumnsOf64Bytes) {
+  TableDemand table = Table("wide", 1000);
+  table.columns = 64;  // of 4 bytes
+  table.wire_bytes_by_columns = table.wire_bytes;
+  for (const int64_t shards : {2, 3, 4, 5}) {
+    const auto plan = PlanShards({table}, Options(shards));
+    ASSERT_TRUE(plan) << plan.error().message;
+    const bool is_wide_enough = shards <= 4;
+    double wire_bytes = 0, table_bytes = 0;
+    int64_t columns = 0;
+    for (int64_t i = 0; i < shards; ++i) {
+      ASSERT_EQ(plan->shards[i].size(), 1U);
+      columns += plan->shards[i].front().end_column - plan->shards[i].front().first_column;
+      wire_bytes += plan->loads[i].wire_bytes;
+      table_bytes += plan->loads[i].table_bytes;
+    }
+    EXPECT_EQ(columns, is_wide_enough ? 64 : 0);
+    EXPECT_DOUBLE_EQ(table_bytes, table.bytes());
+    EXPECT_DOUBLE_EQ(wire_bytes, table.wire_bytes * static_cast<double>(is_wide_enough ? 1 : shards));
+  }
+}
+
+TEST(ShardPlan, ATableThatNoShardHasRoomForIsCutByColumnsOfAnyWidth) {
+  TableDemand table = Table("whole_rows", 1000);
+  table.row_bytes = 40;
+  table.columns = 10;
+  table.stays_whole = "a maximum";
+  ShardPlanOptions options = Options(4);
+  const auto kept_whole = PlanShards({table, Table("b", 10), Table("c", 10), Table("d", 10)}, options);
+  ASSERT_TRUE(kept_whole) << kept_whole.error().message;
+  for (const auto& parts : kept_whole->shards) {
+    for (const PlannedPart& part : parts) EXPECT_EQ(part.end_column, 0);
+  }
+  options.most_bytes = 14000;  // 3.5 columns: three parts would have 3, 3 and 4
+  const auto plan = PlanShards({table}, options);
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const ShardLoad& load : plan->loads) EXPECT_LE(load.table_bytes, options.most_bytes);
+}
+
 }  // namespace
 }  // namespace fusec
