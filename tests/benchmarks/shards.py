@@ -6,7 +6,8 @@ machine's CPU, on artifacts of fusec shard; the network between them is simulate
 
 The model sums `IDS` rows of each of T tables for every row of the batch, and has an MLP behind that; whatever T is, its tables have 0.4 GB in
 all. For each T and number of shards in MEASURED, some shards, the dense part and the whole model run alone, one thread each, with ids at
-random. A shard's time in other cases is that of a sum in its batch, of a whole table or of a cut one; the script prints how well that fits.
+random. A shard's time in other cases is that of a sum in its batch, of a whole table or of one that is cut by columns or by rows; the script
+prints how well that fits.
 
 A simulated batch: the dense machine sends its messages one behind the other through its link, each takes a latency to its shard, which runs,
 and its answer takes another latency and then its turn in the link of the dense machine, which all answers share; when the last is there, the
@@ -44,7 +45,8 @@ from machine import processor  # noqa: E402
 COLUMNS, IDS, HIDDEN = 32, 10, 256
 ALL_ROWS = 3_200_000  # of all tables together
 TABLES = (16, 64)
-MEASURED = {16: (8, 32), 64: (8,)}  # shards, by tables; 32 of 16 tables have half a table each
+MEASURED = {16: (8, 32, 64), 64: (8,)}  # shards, by tables; of 16 tables, 32 have half the columns of one each and 64 a quarter of the rows
+LEAST_BYTES_OF_ROW = 64  # on a shard: tables that would have fewer are cut by rows
 SHARDS = (8, 16, 32, 64, 128, 256, 512)
 CPU = {"target": "cpu", "cpu_level": "native"}
 BATCHES = (64, 512, 2048)
@@ -136,7 +138,9 @@ def measure(folder, runs):
             for i in np.linspace(0, shards - 1, MOST_TIMED).astype(int):
                 part, plan = Timed(artifact.folder(i), rows), artifact.plan["shards"][i]
                 first = plan["tables"][0]
-                held = {"held": len(plan["tables"]), "row_share": (first["end_row"] - first["first_row"]) / rows}
+                columns = first.get("end_column", COLUMNS) - first.get("first_column", 0)
+                cut = "columns" if columns < COLUMNS else "rows" if first["end_row"] - first["first_row"] < rows else "no"
+                held = {"held": len(plan["tables"]), "cut": cut}
                 for batch in BATCHES:
                     scale = batch / artifact.plan["dims"]["batch"]
                     planned = {name: plan[name] * scale for name in ("row_bytes", "id_bytes", "wire_bytes")}
@@ -153,7 +157,7 @@ def measure(folder, runs):
 
 
 class Fit:
-    """A shard's microseconds for each of its sums, by batch and by whether its tables are cut: a part of a table answers for all ids."""
+    """A shard's microseconds for each of its sums, by batch and by how its tables are cut: a part of a table answers for all ids."""
 
     def __init__(self, cells):
         shards = [cell for cell in cells if "held" in cell]
@@ -161,14 +165,14 @@ class Fit:
         for cell in shards:
             by_case.setdefault(self._case(cell), []).append(cell["us"] / (cell["batch"] * cell["held"]))
         self.us_of = {case: float(np.median(values)) for case, values in by_case.items()}
-        self.errors = np.array([abs(self.us(cell["batch"], cell["held"], cell["row_share"]) / cell["us"] - 1) for cell in shards])
+        self.errors = np.array([abs(self.us(cell["batch"], cell["held"], cell["cut"]) / cell["us"] - 1) for cell in shards])
 
     @staticmethod
     def _case(cell):
-        return cell["batch"], cell["row_share"] < 1
+        return cell["batch"], cell["cut"]
 
-    def us(self, batch, held, row_share):
-        return batch * held * self.us_of[batch, row_share < 1]
+    def us(self, batch, held, cut):
+        return batch * held * self.us_of[batch, cut]
 
 
 def latencies(random, shape):
@@ -198,14 +202,21 @@ def planned_times(shards, shard_us, dense_us, bytes_in, bytes_out):
     return end + dense_us, message_us + shard_us + shards * (bytes_in + bytes_out) * link_us + dense_us
 
 
+def cut_on(tables, shards):
+    """How tables are cut for so many shards: "no", by "columns" or by "rows"."""
+    parts = max(1, shards // tables)
+    return "no" if parts == 1 else "columns" if COLUMNS * 4 // parts >= LEAST_BYTES_OF_ROW else "rows"
+
+
 def simulated(cells, fit, spread, batches):
     random, found = np.random.default_rng(0), []
-    median = {(cell["tables"], cell["batch"], cell["part"]): cell["us"] for cell in cells if cell["part"] in ("dense", "whole")}
+    median = {(cell["tables"], cell["batch"], cell["part"]): cell["us"] for cell in cells if cell["part"] == "whole"}
+    dense = {(cell["tables"], cell["batch"], cut_on(cell["tables"], cell["shards"])): cell["us"] for cell in cells if cell["part"] == "dense"}
     for tables, shards, batch in itertools.product(TABLES, SHARDS, BATCHES):
-        held, row_share = max(1, tables // shards), min(1.0, tables / shards)
-        bytes_in, bytes_out = batch * held * IDS * 8, batch * held * COLUMNS * 4
-        shard_us = fit.us(batch, held, row_share)
-        dense_us = median[tables, batch, "dense"]
+        held, parts, cut = max(1, tables // shards), max(1, shards // tables), cut_on(tables, shards)
+        bytes_in, bytes_out = batch * held * IDS * 8, batch * held * COLUMNS * 4 // (parts if cut == "columns" else 1)
+        shard_us = fit.us(batch, held, cut)
+        dense_us = dense.get((tables, batch, cut), dense[tables, batch, "no"])
         answered, done, own = simulate(random, spread, shards, shard_us, dense_us, bytes_in, bytes_out, batches)
         whole = median[tables, batch, "whole"] * random.choice(spread, batches)
         expected, worst = planned_times(shards, shard_us, dense_us, bytes_in, bytes_out)
@@ -214,6 +225,7 @@ def simulated(cells, fit, spread, batches):
                 "tables": tables,
                 "shards": shards,
                 "batch": batch,
+                "cut": cut,
                 "shard_us": shard_us,
                 "dense_us": dense_us,
                 "expected_us": expected,
@@ -261,8 +273,8 @@ def main():
     rows = simulated(cells, fit, spread, arguments.batches)
 
     print(f"spread of runs: p50 1, p90 {np.quantile(spread, 0.9):.2f}, p99 {np.quantile(spread, 0.99):.2f} of the median")
-    for (batch, is_cut), us in sorted(fit.us_of.items()):
-        print(f"a sum in a batch of {batch}, of a {'cut' if is_cut else 'whole'} table: {us:.3f} us")
+    for (batch, cut), us in sorted(fit.us_of.items()):
+        print(f"a sum in a batch of {batch}, of {'a whole table' if cut == 'no' else f'a table cut by {cut}'}: {us:.3f} us")
     print(f"which is off by {np.median(fit.errors):.0%} in the median, {fit.errors.max():.0%} at most")
     print("measured: tables shards batch   shard us (planned for its rows)   GB/s of rows   message bytes (planned)")
     for row in plan:
@@ -285,7 +297,7 @@ def main():
         result = {
             "processor": processor(), "cores": os.cpu_count(), "network": NETWORK, "columns": COLUMNS, "ids": IDS, "runs": arguments.runs,
             "batches": arguments.batches, "spread": {f"p{100 * q:g}": float(np.quantile(spread, q)) for q in (0.5, 0.9, 0.99, 0.999)},
-            "sum_us": [{"batch": batch, "is_cut": is_cut, "us": us} for (batch, is_cut), us in sorted(fit.us_of.items())],
+            "sum_us": [{"batch": batch, "cut": cut, "us": us} for (batch, cut), us in sorted(fit.us_of.items())],
             "largest_error": float(fit.errors.max()),
             "measured": cells, "planner": plan, "simulated": rows,
         }  # fmt: skip
