@@ -148,7 +148,11 @@ class Planner {
       return must_be_cut && static_cast<double>(width * element * table.rows) > options_.most_bytes;
     };
     while (parts <= most && is_too_large()) ++parts;
-    return parts <= most ? parts : 0;
+    // Parts by rows may answer with less where columns are summed beside the table.
+    const bool answers_with_less =
+        !table.stays_whole.empty() ||
+        table.wire_bytes_by_columns <= static_cast<double>(parts) * table.wire_bytes_of_part;
+    return parts <= most && answers_with_less ? parts : 0;
   }
 
   // The row before which the table has that share, of traffic and memory in equal measure.

@@ -92,8 +92,8 @@ BatchTimes BatchTimesOf(const ShardPlan& plan, const ClusterCosts& costs, double
 
 // Puts tables on shards: the most demanding first, each where time and memory are then the most
 // even. A table whose bytes are more than an even share, or than a shard may have, is cut: by
-// columns where each part then has at least 64 bytes of a row, as what crosses is no more then; by
-// rows otherwise, with even traffic and memory for its parts.
+// columns where each part then has at least 64 bytes of a row, and no more crosses than of parts of
+// its rows; by rows otherwise, with even traffic and memory for its parts.
 Result<ShardPlan> PlanShards(ArrayRef<TableDemand> tables, const ShardPlanOptions& options);
 
 }  // namespace fusec

@@ -181,7 +181,7 @@ class ShardedDevice : public Device {
                part.first_row <= table.rows - part.rows;
         elements += part.rows * part.columns;
       }
-      if (fits && elements == table.rows * table.columns) continue;
+      if (fits && elements % table.columns == 0 && elements / table.columns == table.rows) continue;
       return Fail(FUSEC_BAD_ARTIFACT, program_.artifact.path(),
                   "/manifest.json: the parts of table \"", table.name, "\" are not its ",
                   table.rows, " rows");

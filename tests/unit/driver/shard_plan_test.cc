@@ -171,6 +171,16 @@ TEST(ShardPlan, WideTablesAreCutByColumnsOf64Bytes) {
   }
 }
 
+TEST(ShardPlan, TablesWhoseColumnsAreSummedBesideThemAreCutByRows) {
+  TableDemand table = Table("scores", 1000);
+  table.columns = 64;
+  table.wire_bytes_by_columns = table.wire_bytes;
+  table.wire_bytes = table.wire_bytes_of_part = table.wire_bytes / 64;
+  const auto plan = PlanShards({table}, Options(2));
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const auto& parts : plan->shards) EXPECT_EQ(parts.front().end_column, 0);
+}
+
 TEST(ShardPlan, ATableThatNoShardHasRoomForIsCutByColumnsOfAnyWidth) {
   TableDemand table = Table("whole_rows", 1000);
   table.row_bytes = 40;
