@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -77,6 +78,7 @@ struct Columns {
 struct Crossing {
   std::string value;
   std::vector<Columns> pieces;
+  int64_t first_column = -1;  // of the value, where only some of its columns cross; or -1
 };
 
 // Writes a value down as it crosses, and reads it again.
@@ -129,10 +131,12 @@ class ShardBuilder {
   }
 
   void Hold(const TablePart& part) {
-    if (!part.is_whole()) CutRows(part);
+    if (!part.has_all_rows()) CutRows(part);
+    if (!part.has_all_columns()) CutColumns(part);
     for (const std::string& name : part.seam.crossing) {
       const auto masked = masked_.find(name);
-      crossing_.emplace_back(name, masked == masked_.end() ? values_.at(name) : masked->second);
+      crossing_.push_back({name, masked == masked_.end() ? values_.at(name) : masked->second,
+                           part.has_all_columns() ? -1 : part.first_column});
     }
   }
 
@@ -140,10 +144,12 @@ class ShardBuilder {
   std::unique_ptr<Graph> Finish(std::vector<Crossing>& crossings) {
     shard_->outputs.clear();
     shard_->output_names.clear();
+    shard_->run_time_sizes.clear();  // those are the dense part's
     std::vector<Piece> pieces;
-    for (const auto& [name, value] : crossing_) {
-      for (Value* piece : coder_.Encoded(value)) pieces.push_back({crossings.size(), piece});
-      crossings.push_back({name, {}});
+    for (const Leaving& leaving : crossing_) {
+      for (Value* piece : coder_.Encoded(leaving.value))
+        pieces.push_back({crossings.size(), piece});
+      crossings.push_back({leaving.name, {}, leaving.first_column});
     }
     std::vector<std::pair<std::string, std::vector<Piece>>> groups;  // that fit side by side
     for (size_t i = 0; i < pieces.size(); ++i) {
@@ -165,6 +171,11 @@ class ShardBuilder {
   struct Piece {
     size_t crossing = 0;
     Value* value = nullptr;
+  };
+  struct Leaving {
+    std::string name;  // in the whole graph
+    Value* value = nullptr;
+    int64_t first_column = -1;  // as a crossing has it
   };
 
   // Leaves the part's rows in the constants, and zeros of what ids choose of the others. Adding
@@ -195,10 +206,45 @@ class ShardBuilder {
     return found;
   }
 
+  // Leaves the part's columns in the table, and in all that is computed of it before the seam.
+  void CutColumns(const TablePart& part) {
+    const int64_t width = part.end_column - part.first_column;
+    Node& constant = *values_.at(part.constants.front())->producer;
+    const Value* whole = constant.result();
+    const TensorData& data = DataOf(whole);
+    const int64_t element = DtypeBytes(data.dtype()), columns = data.dims().back();
+    TensorData cut(data.dtype(), {part.rows, width});
+    for (int64_t row = 0; row < part.rows; ++row)
+      std::memcpy(cut.mutable_bytes() + row * width * element,
+                  data.bytes() + (row * columns + part.first_column) * element, width * element);
+    Recipe recipe;
+    Value* slice = recipe.Slice(recipe.Use(whole), 1, part.first_column, part.end_column);
+    SetConstant(constant, recipe.Finish(slice, std::move(cut)));
+    for (const std::string& name : part.seam.by_columns) {
+      Value* value = values_.at(name);
+      value->type.shape.back() = width;
+      Attributes& attributes = value->producer->attributes;
+      if (attributes.count("shape") != 0) attributes["shape"] = Exprs(value->type.shape);
+    }
+  }
+
+  static const TensorData& DataOf(const Value* table) {
+    const TensorData* data = StoredData(table);
+    FUSEC_CHECK(data != nullptr, "a table without data: " + table->name);
+    return *data;
+  }
+
+  static void SetConstant(Node& constant, MadeConstant made) {
+    constant.constant = std::move(made.data);
+    constant.results[0]->type.shape =
+        Shape(constant.constant.dims().begin(), constant.constant.dims().end());
+    constant.constant_hash = constant.constant.Hash();
+    constant.derivation = std::move(made.derivation);
+  }
+
   void CutConstant(Node& constant, const TablePart& part) {
     const Value* whole = constant.result();
-    const TensorData* data = StoredData(whole);
-    FUSEC_CHECK(data != nullptr, "a table without data: " + whole->name);
+    const TensorData* data = &DataOf(whole);
     const int64_t row_bytes = static_cast<int64_t>(data->byte_count()) / part.rows;
     std::vector<int64_t> dims = data->dims();
     dims[0] = part.end_row - part.first_row;
@@ -206,11 +252,7 @@ class ShardBuilder {
     Value* rows = recipe.Slice(recipe.Use(whole), 0, part.first_row, part.end_row);
     const TensorData cut(data->dtype(), std::move(dims), std::make_shared<TensorData>(*data),
                          data->bytes() + part.first_row * row_bytes);
-    MadeConstant made = recipe.Finish(rows, cut);
-    constant.results[0]->type.shape[0] = part.end_row - part.first_row;
-    constant.constant = std::move(made.data);
-    constant.constant_hash = constant.constant.Hash();
-    constant.derivation = std::move(made.derivation);
+    SetConstant(constant, recipe.Finish(rows, cut));
   }
 
   Value* Number(int64_t value, const Value* ids) {
@@ -309,7 +351,7 @@ class ShardBuilder {
   const std::map<std::string, Value*> values_;
   std::map<std::pair<const Value*, std::string>, Value*> rows_;
   std::map<std::string, Value*> masked_;
-  std::vector<std::pair<std::string, Value*>> crossing_;  // by the name in the whole graph
+  std::vector<Leaving> crossing_;
 };
 
 // Puts what crosses in the place of what computed it.
@@ -332,6 +374,10 @@ class DenseBuilder {
       for (const Columns& piece : crossing.pieces)
         pieces.push_back(ColumnsOf(piece, crossing.value));
       Value* value = coder_.Decoded(pieces, values_.at(crossing.value)->type.dtype);
+      if (crossing.first_column >= 0) {
+        columns_[crossing.value][crossing.first_column] = value;
+        continue;
+      }
       Value*& sum = sums_[crossing.value];
       sum = sum == nullptr ? value
                            : builder_.Make(OpKind::kAdd, {sum, value}, {}, crossing.value + "_sum");
@@ -340,6 +386,14 @@ class DenseBuilder {
 
   std::unique_ptr<Graph> Finish() {
     for (const auto& [name, sum] : sums_) dense_->ReplaceAllUses(values_.at(name), sum);
+    for (const auto& [name, by_column] : columns_) {
+      ValueList parts;
+      for (const auto& [first, part] : by_column) parts.push_back(part);
+      const int64_t axis = parts.front()->type.rank() - 1;
+      Value* joined =
+          builder_.Make(OpKind::kConcat, parts, {{"axis", axis}}, name + "_of_all_columns");
+      dense_->ReplaceAllUses(values_.at(name), joined);
+    }
     KeepWhatIsRead(*dense_);
     return std::move(dense_);
   }
@@ -362,6 +416,8 @@ class DenseBuilder {
   const std::map<std::string, Value*> values_;
   std::map<std::string, Value*> inputs_;  // by output of a shard
   std::map<std::string, Value*> sums_;    // by value that crosses
+  // The same of those that cross by columns, and by their first column.
+  std::map<std::string, std::map<int64_t, Value*>> columns_;
 };
 
 constexpr const char* kWireNames[] = {"f32", "f16", "bf16", "int8"};

@@ -12,15 +12,19 @@
 
 namespace fusec {
 
-// What one shard holds of an embedding table: all of it, or a range of its rows.
+// What one shard holds of an embedding table: all of it, or a range of its rows or of its columns.
 struct TablePart {
   std::string table;                   // the model's name
   std::vector<std::string> constants;  // of the graph: the rows, and their factors if there are any
   int64_t rows = 0;                    // of the whole table
   int64_t first_row = 0, end_row = 0;  // [first_row, end_row) are here
+  // [first_column, end_column) are here; all of them where end_column is 0.
+  int64_t first_column = 0, end_column = 0;
   TableSeam seam;
 
-  bool is_whole() const { return first_row == 0 && end_row == rows; }
+  bool has_all_rows() const { return first_row == 0 && end_row == rows; }
+  bool has_all_columns() const { return end_column == 0; }
+  bool is_whole() const { return has_all_rows() && has_all_columns(); }
 };
 
 // How f32 values cross from shards: as they are, rounded, or as 8 bits an element and a scale for
@@ -34,8 +38,8 @@ SmallVector<TensorType, 2> TypesOnWire(const TensorType& type, Wire wire);
 
 // A model taken apart at the seams of its tables. Shards have inputs of the model and give the
 // values that cross, side by side in one tensor where their other dims are equal; `dense` has these
-// for inputs beside those of the model that it reads, adds up what parts of a table give, and gives
-// the model's outputs.
+// for inputs beside those of the model that it reads, adds up what parts of a table give or puts
+// their columns side by side, and gives the model's outputs.
 struct ShardedGraph {
   std::vector<std::unique_ptr<Graph>> shards;
   std::unique_ptr<Graph> dense;

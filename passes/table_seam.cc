@@ -28,6 +28,22 @@ bool IsCheap(const Node& node) {
           op_class == OpClass::kGather || op_class == OpClass::kReduction);
 }
 
+// Whether the node makes whole numbers of whole numbers, so that it gives the same wherever it is
+// computed: what puts the rows that a mask or lengths choose in their places is made of these.
+bool PlacesIntegers(const Node& node) {
+  switch (node.kind) {
+    case OpKind::kCumSum:
+    case OpKind::kScatterElements:
+    case OpKind::kScatterND:
+    case OpKind::kTopK:
+      return std::none_of(node.operands.begin(), node.operands.end(), [](const Value* operand) {
+        return operand != nullptr && IsFloat(operand->type.dtype);
+      });
+    default:
+      return false;
+  }
+}
+
 bool BeginsWith(ShapeRef shape, ShapeRef prefix) {
   return shape.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), shape.begin());
 }
@@ -44,23 +60,22 @@ SeamFinder::SeamFinder(const Graph& graph, const std::set<std::string>& tables,
     : graph_(graph), sizes_(std::move(sizes)), readers_(Readers(graph)) {
   for (const auto& input : graph.inputs) beside_inputs_.insert(input.get());
   for (const auto& node : graph.nodes) {
-    if (!IsCheap(*node)) continue;
+    if (!IsCheap(*node) && !PlacesIntegers(*node)) continue;
     const bool is_beside =
         std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
           if (operand == nullptr || beside_inputs_.count(operand) != 0) return true;
           return IsSmallConstant(operand) && tables.count(operand->name) == 0;
         });
-    if (is_beside) beside_inputs_.insert(node->result());
+    if (!is_beside) continue;
+    for (const auto& result : node->results) beside_inputs_.insert(result.get());
   }
 }
 
 // What can be computed beside one table.
 class SeamFinder::Search {
  public:
-  Search(const SeamFinder& finder, const std::vector<std::string>& constants, bool is_cut_by_rows)
-      : finder_(finder),
-        constants_(constants.begin(), constants.end()),
-        is_cut_by_rows_(is_cut_by_rows) {}
+  Search(const SeamFinder& finder, const std::vector<std::string>& constants, TableCut cut)
+      : finder_(finder), constants_(constants.begin(), constants.end()), cut_(cut) {}
 
   TableSeam Run() {
     for (const auto& node : finder_.graph_.nodes) Visit(*node);
@@ -110,7 +125,8 @@ class SeamFinder::Search {
     }
     if (of_table.empty()) return;
     Member made{of_table.front()->component, RowsOf(node, of_table)};
-    if (is_cut_by_rows_ && made.ids == nullptr && !IsLinear(node)) return;
+    if (cut_ == TableCut::kRows && made.ids == nullptr && !IsLinear(node)) return;
+    if (cut_ == TableCut::kColumns && !KeepsColumns(node)) return;
     for (const Member* other : of_table) components_[Root(other->component)] = Root(made.component);
     Add(node, made);
   }
@@ -122,6 +138,8 @@ class SeamFinder::Search {
       seam_.stays = "not only gathers along its rows read it";
     } else if (!finder_.IsBesideInputs(ids)) {
       seam_.stays = "its ids are not computed of the inputs alone";
+    } else if (cut_ == TableCut::kColumns && !HasPlainColumns(*node.operand(0))) {
+      seam_.stays = "its rows are not stored column by column";
     } else {
       components_.push_back(static_cast<int>(components_.size()));
       Add(node, {components_.back(), ids});
@@ -192,6 +210,45 @@ class SeamFinder::Search {
     }
   }
 
+  bool HasPlainColumns(const Value& table) const {
+    return constants_.size() == 1 && table.type.rank() == 2 && IsFloat(table.type.dtype);
+  }
+
+  // Whether each column of the result is computed of the same column of what is of the table, and
+  // of what has no columns.
+  bool KeepsColumns(const Node& node) const {
+    const TensorType& type = node.result()->type;
+    if (type.rank() == 0) return false;
+    for (const Value* operand : node.operands) {
+      if (MemberOf(operand) != nullptr && operand->type.shape.back() != type.shape.back())
+        return false;
+    }
+    const int64_t last = node.operand(0)->type.rank() - 1;
+    switch (node.kind) {
+      case OpKind::kReshape:
+      case OpKind::kExpand:
+        return true;
+      case OpKind::kTranspose:
+        return node.Ints("perm").back() == last;
+      case OpKind::kSlice:
+        return node.Get<Exprs>("starts").back() == 0 && node.Ints("steps").back() == 1;
+      case OpKind::kReduceSum:
+      case OpKind::kReduceMean:
+      case OpKind::kReduceMax:
+      case OpKind::kReduceMin: {
+        const auto& axes = node.Ints("axes");
+        return std::find(axes.begin(), axes.end(), last) == axes.end();
+      }
+      default:
+        break;
+    }
+    if (GetOpDef(node.kind).op_class != OpClass::kPointwise) return false;
+    return std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
+      return operand == nullptr || MemberOf(operand) != nullptr || operand->type.rank() == 0 ||
+             operand->type.shape.back() == 1;
+    });
+  }
+
   int Root(int component) const {
     while (components_[component] != component) component = components_[component];
     return component;
@@ -236,7 +293,8 @@ class SeamFinder::Search {
       const bool crosses = Crosses(node, inside);
       if (crosses) crossing_.insert(node.result()->name);
       const Value* ids = members_.at(&node).ids;
-      if (is_cut_by_rows_ && ids != nullptr && (crosses || IsSummed(node, inside)))
+      if (cut_ == TableCut::kColumns) seam_.by_columns.push_back(node.result()->name);
+      if (cut_ == TableCut::kRows && ids != nullptr && (crosses || IsSummed(node, inside)))
         seam_.partial.push_back({node.result()->name, ids->name});
     }
   }
@@ -252,7 +310,7 @@ class SeamFinder::Search {
 
   const SeamFinder& finder_;
   const std::set<std::string> constants_;
-  const bool is_cut_by_rows_;
+  const TableCut cut_;
   std::map<const Node*, Member> members_;  // looked up only
   std::vector<const Node*> order_;         // of the members
   std::vector<int> components_;            // by component, one that it was joined to
@@ -260,8 +318,8 @@ class SeamFinder::Search {
   TableSeam seam_;
 };
 
-TableSeam SeamFinder::Find(const std::vector<std::string>& constants, bool is_cut_by_rows) const {
-  return Search(*this, constants, is_cut_by_rows).Run();
+TableSeam SeamFinder::Find(const std::vector<std::string>& constants, TableCut cut) const {
+  return Search(*this, constants, cut).Run();
 }
 
 }  // namespace fusec

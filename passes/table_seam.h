@@ -28,10 +28,16 @@ struct TableSeam {
 
   std::string stays;  // why the table must stay with the rest of the model; "" if it need not
   std::vector<std::string> crossing;  // in the graph's order
-  std::vector<PartialRows> partial;  // of a table that is cut by rows
-  Expr look_ups;                     // rows that a run reads
-  Expr bytes;                        // that cross
+  std::vector<PartialRows> partial;   // of a table that is cut by rows
+  // Of a table that is cut by columns: all before the seam that has a column for each of its own.
+  std::vector<std::string> by_columns;
+  Expr look_ups;  // rows that a run reads
+  Expr bytes;     // that cross
 };
+
+// How a table is taken apart: not at all, into ranges of its rows, or into ranges of its columns,
+// whose parts stand side by side on the last axis of what crosses.
+enum class TableCut { kNone, kRows, kColumns };
 
 // Finds the seams of a graph without regions.
 class SeamFinder {
@@ -42,10 +48,11 @@ class SeamFinder {
              std::map<std::string, int64_t> sizes);
 
   // Of the table that these constants hold, of which every look-up reads the same rows.
-  TableSeam Find(const std::vector<std::string>& constants, bool is_cut_by_rows) const;
+  TableSeam Find(const std::vector<std::string>& constants, TableCut cut) const;
 
   // Whether a value is computed of inputs and small constants alone, without a product: wherever
-  // the inputs are it may be computed.
+  // the inputs are it may be computed. Whole numbers may be counted, sorted and scattered for it,
+  // as is done to place the ids that a mask chooses.
   bool IsBesideInputs(const Value* value) const { return beside_inputs_.count(value) != 0; }
 
  private:

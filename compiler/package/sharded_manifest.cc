@@ -74,9 +74,22 @@ Json StepJson(const ArtifactPart& part, SharedBuffers& buffers) {
           {"flops", "0"}};
 }
 
+// The columns of each table, which are those of its last part, and all before.
+std::map<std::string, int64_t> ColumnsOf(ArrayRef<ArtifactPart> parts) {
+  std::map<std::string, int64_t> columns;
+  for (const ArtifactPart& part : parts) {
+    for (const RowTable& table : part.tables) {
+      int64_t& most = columns[table.table];
+      most = std::max(most, part.starts.at(table.table).column + table.columns);
+    }
+  }
+  return columns;
+}
+
 // The tables of the parts, and which part has which rows of theirs.
 Json TablesJson(ArrayRef<ArtifactPart> parts) {
   std::map<std::string, Json> tables;
+  std::map<std::string, int64_t> columns = ColumnsOf(parts);
   for (size_t i = 0; i < parts.size(); ++i) {
     for (const RowTable& table : parts[i].tables) {
       Json& item = tables[table.table];
@@ -84,13 +97,18 @@ Json TablesJson(ArrayRef<ArtifactPart> parts) {
         item = {{"table", table.table},
                 {"dtype", DtypeName(table.dtype)},
                 {"rows", 0},
-                {"columns", table.columns}};
+                {"columns", columns.at(table.table)}};
         if (table.fixed.empty()) item["storage"] = table.storage;
       }
       if (!table.fixed.empty()) item["fixed"] = table.fixed;
-      item["parts"].push_back(
-          {{"step", i}, {"first_row", parts[i].first_rows.at(table.table)}, {"rows", table.rows}});
-      item["rows"] = item["rows"].get<int64_t>() + table.rows;
+      const PartStart start = parts[i].starts.at(table.table);
+      Json place = {{"step", i}, {"first_row", start.row}, {"rows", table.rows}};
+      if (table.columns != columns.at(table.table)) {
+        place["first_column"] = start.column;
+        place["columns"] = table.columns;
+      }
+      item["parts"].push_back(std::move(place));
+      item["rows"] = std::max(item["rows"].get<int64_t>(), start.row + table.rows);
     }
   }
   Json list = Json::array();

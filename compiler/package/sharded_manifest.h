@@ -10,12 +10,17 @@
 
 namespace fusec {
 
+// Of a table, the first row and column that a part has.
+struct PartStart {
+  int64_t row = 0, column = 0;
+};
+
 // An artifact that runs as a step of a larger one, in a folder of that.
 struct ArtifactPart {
   std::string folder;
   const Graph* graph = nullptr;  // without regions
   std::vector<RowTable> tables;
-  std::map<std::string, int64_t> first_rows = {};  // by table: of the rows that it has
+  std::map<std::string, PartStart> starts = {};  // by table
 };
 
 // The manifest of a program whose steps are runs of other artifacts (target "shards"), but for the

@@ -6,15 +6,17 @@ machine's CPU, on artifacts of fusec shard; the network between them is simulate
 
 The model sums `IDS` rows of each of T tables for every row of the batch, and has an MLP behind that; whatever T is, its tables have 0.4 GB in
 all. For each T and number of shards in MEASURED, some shards, the dense part and the whole model run alone, one thread each, with ids at
-random. A shard's time in other cases is that of a sum in its batch, of a whole table or of a cut one; the script prints how well that fits.
+random. A shard's time in other cases is that of a sum in its batch, of a whole table or of one that is cut by columns or by rows; the script
+prints how well that fits.
 
 A simulated batch: the dense machine sends its messages one behind the other through its link, each takes a latency to its shard, which runs,
 and its answer takes another latency and then its turn in the link of the dense machine, which all answers share; when the last is there, the
 dense part runs. Runs take the median of their case times a measured run's share of its median, drawn at random. Latencies are lognormal,
 and some of them have a hiccup.
 
-Tables: `measured` and the planner's cost model beside it; `simulated` with the mean, the 99th percentile, the part that waits for shards,
-and an unsharded machine's times; `fan-out`, the 99th percentile of the slowest of N answers beside that of one.
+Tables: `measured` and the planner's cost model beside it, for shards and for the dense part; `simulated` with the mean, the 99th percentile,
+the part that waits for shards, what the link of the dense machine takes of that, the planner's expected and worst time where it knows the
+measured times of the parts, and an unsharded machine's times; `fan-out`, the 99th percentile of the slowest of N answers beside that of one.
 """
 
 import argparse
@@ -43,7 +45,8 @@ from machine import processor  # noqa: E402
 COLUMNS, IDS, HIDDEN = 32, 10, 256
 ALL_ROWS = 3_200_000  # of all tables together
 TABLES = (16, 64)
-MEASURED = {16: (8, 32), 64: (8,)}  # shards, by tables; 32 of 16 tables have half a table each
+MEASURED = {16: (8, 32, 64), 64: (8,)}  # shards, by tables; of 16 tables, 32 have half the columns of one each and 64 a quarter of the rows
+LEAST_BYTES_OF_ROW = 64  # on a shard: tables that would have fewer are cut by rows
 SHARDS = (8, 16, 32, 64, 128, 256, 512)
 CPU = {"target": "cpu", "cpu_level": "native"}
 BATCHES = (64, 512, 2048)
@@ -135,7 +138,9 @@ def measure(folder, runs):
             for i in np.linspace(0, shards - 1, MOST_TIMED).astype(int):
                 part, plan = Timed(artifact.folder(i), rows), artifact.plan["shards"][i]
                 first = plan["tables"][0]
-                held = {"held": len(plan["tables"]), "row_share": (first["end_row"] - first["first_row"]) / rows}
+                columns = first.get("end_column", COLUMNS) - first.get("first_column", 0)
+                cut = "columns" if columns < COLUMNS else "rows" if first["end_row"] - first["first_row"] < rows else "no"
+                held = {"held": len(plan["tables"]), "cut": cut}
                 for batch in BATCHES:
                     scale = batch / artifact.plan["dims"]["batch"]
                     planned = {name: plan[name] * scale for name in ("row_bytes", "id_bytes", "wire_bytes")}
@@ -143,7 +148,8 @@ def measure(folder, runs):
                     note(part.us(batch, runs), **of_all, batch=batch, part=artifact.parts[i].folder, **held, bytes=moved, planned=planned)
             dense = Timed(artifact.folder(shards), rows)
             for batch in BATCHES:
-                note(dense.us(batch, runs), **of_all, batch=batch, part="dense")
+                planned = artifact.plan["dense"]["us"] * batch / artifact.plan["dims"]["batch"]
+                note(dense.us(batch, runs), **of_all, batch=batch, part="dense", planned_us=planned)
             del part, dense
             shutil.rmtree(folder / "sharded")
             print(f"measured {tables} tables on {shards} shards", file=sys.stderr, flush=True)
@@ -151,7 +157,7 @@ def measure(folder, runs):
 
 
 class Fit:
-    """A shard's microseconds for each of its sums, by batch and by whether its tables are cut: a part of a table answers for all ids."""
+    """A shard's microseconds for each of its sums, by batch and by how its tables are cut: a part of a table answers for all ids."""
 
     def __init__(self, cells):
         shards = [cell for cell in cells if "held" in cell]
@@ -159,14 +165,14 @@ class Fit:
         for cell in shards:
             by_case.setdefault(self._case(cell), []).append(cell["us"] / (cell["batch"] * cell["held"]))
         self.us_of = {case: float(np.median(values)) for case, values in by_case.items()}
-        self.errors = np.array([abs(self.us(cell["batch"], cell["held"], cell["row_share"]) / cell["us"] - 1) for cell in shards])
+        self.errors = np.array([abs(self.us(cell["batch"], cell["held"], cell["cut"]) / cell["us"] - 1) for cell in shards])
 
     @staticmethod
     def _case(cell):
-        return cell["batch"], cell["row_share"] < 1
+        return cell["batch"], cell["cut"]
 
-    def us(self, batch, held, row_share):
-        return batch * held * self.us_of[batch, row_share < 1]
+    def us(self, batch, held, cut):
+        return batch * held * self.us_of[batch, cut]
 
 
 def latencies(random, shape):
@@ -187,23 +193,43 @@ def simulate(random, spread, shards, shard_us, dense_us, bytes_in, bytes_out, ba
     return end, end + dense_us * random.choice(spread, batches), own
 
 
+def planned_times(shards, shard_us, dense_us, bytes_in, bytes_out):
+    """(expected, worst) microseconds of a batch as compiler/driver/shard/shard_plan.cc counts them, for shards that are alike."""
+    link_us, message_us = 1e6 / NETWORK["bandwidth"], 2 * NETWORK["latency_us"]
+    end = 0.0
+    for i in range(shards):
+        end = max(end, (i + 1) * bytes_in * link_us + message_us + shard_us) + bytes_out * link_us
+    return end + dense_us, message_us + shard_us + shards * (bytes_in + bytes_out) * link_us + dense_us
+
+
+def cut_on(tables, shards):
+    """How tables are cut for so many shards: "no", by "columns" or by "rows"."""
+    parts = max(1, shards // tables)
+    return "no" if parts == 1 else "columns" if COLUMNS * 4 // parts >= LEAST_BYTES_OF_ROW else "rows"
+
+
 def simulated(cells, fit, spread, batches):
     random, found = np.random.default_rng(0), []
-    median = {(cell["tables"], cell["batch"], cell["part"]): cell["us"] for cell in cells if cell["part"] in ("dense", "whole")}
+    median = {(cell["tables"], cell["batch"], cell["part"]): cell["us"] for cell in cells if cell["part"] == "whole"}
+    dense = {(cell["tables"], cell["batch"], cut_on(cell["tables"], cell["shards"])): cell["us"] for cell in cells if cell["part"] == "dense"}
     for tables, shards, batch in itertools.product(TABLES, SHARDS, BATCHES):
-        held, row_share = max(1, tables // shards), min(1.0, tables / shards)
-        bytes_in, bytes_out = batch * held * IDS * 8, batch * held * COLUMNS * 4
-        shard_us = fit.us(batch, held, row_share)
-        answered, done, own = simulate(random, spread, shards, shard_us, median[tables, batch, "dense"], bytes_in, bytes_out, batches)
+        held, parts, cut = max(1, tables // shards), max(1, shards // tables), cut_on(tables, shards)
+        bytes_in, bytes_out = batch * held * IDS * 8, batch * held * COLUMNS * 4 // (parts if cut == "columns" else 1)
+        shard_us = fit.us(batch, held, cut)
+        dense_us = dense.get((tables, batch, cut), dense[tables, batch, "no"])
+        answered, done, own = simulate(random, spread, shards, shard_us, dense_us, bytes_in, bytes_out, batches)
         whole = median[tables, batch, "whole"] * random.choice(spread, batches)
-        planned = 2 * NETWORK["latency_us"] + 1e6 * (bytes_in + bytes_out) / NETWORK["bandwidth"] + shard_us
+        expected, worst = planned_times(shards, shard_us, dense_us, bytes_in, bytes_out)
         found.append(
             {
                 "tables": tables,
                 "shards": shards,
                 "batch": batch,
+                "cut": cut,
                 "shard_us": shard_us,
-                "planned_with_measured_shard_us": planned,
+                "dense_us": dense_us,
+                "expected_us": expected,
+                "worst_us": worst,
                 "answered_mean_us": answered.mean(),
                 "answered_p99_us": np.quantile(answered, 0.99),
                 "mean_us": done.mean(),
@@ -212,7 +238,7 @@ def simulated(cells, fit, spread, batches):
                 "whole_p99_us": np.quantile(whole, 0.99),
                 "one_p99_us": np.quantile(own, 0.99),
                 "slowest_p99_us": np.quantile(own.max(axis=1), 0.99),
-                "link_us": 1e6 * shards * bytes_out / NETWORK["bandwidth"],
+                "link_us": 1e6 * shards * (bytes_in + bytes_out) / NETWORK["bandwidth"],
             }  # fmt: skip
         )
     return [{name: round(value, 1) if isinstance(value, float) else value for name, value in row.items()} for row in found]
@@ -247,8 +273,8 @@ def main():
     rows = simulated(cells, fit, spread, arguments.batches)
 
     print(f"spread of runs: p50 1, p90 {np.quantile(spread, 0.9):.2f}, p99 {np.quantile(spread, 0.99):.2f} of the median")
-    for (batch, is_cut), us in sorted(fit.us_of.items()):
-        print(f"a sum in a batch of {batch}, of a {'cut' if is_cut else 'whole'} table: {us:.3f} us")
+    for (batch, cut), us in sorted(fit.us_of.items()):
+        print(f"a sum in a batch of {batch}, of {'a whole table' if cut == 'no' else f'a table cut by {cut}'}: {us:.3f} us")
     print(f"which is off by {np.median(fit.errors):.0%} in the median, {fit.errors.max():.0%} at most")
     print("measured: tables shards batch   shard us (planned for its rows)   GB/s of rows   message bytes (planned)")
     for row in plan:
@@ -256,17 +282,22 @@ def main():
             f"{row['tables']:6} {row['shards']:4} {row['batch']:5} {row['us']:10.0f} ({row['planned_us']:.0f})"
             f" {row['row_gb_per_s']:8.2f} {row['bytes'][0]:12.0f} ({row['bytes'][1]:.0f})"
         )
-    print("simulated: tables shards batch   mean us    p99 us   of that shards   unsharded mean us   p99 us   fan-out p99 / one p99")
+    print("measured: tables shards batch   dense us (planned)")
+    for cell in cells:
+        if "planned_us" in cell:
+            print(f"{cell['tables']:6} {cell['shards']:4} {cell['batch']:5} {cell['us']:10.0f} ({cell['planned_us']:.0f})")
+    print("simulated: tables shards batch   mean us    p99 us   of that shards   link   planned   worst   unsharded mean us   p99 us   fan-out p99 / one p99")
     for row in rows:
         print(
             f"{row['tables']:6} {row['shards']:4} {row['batch']:5} {row['mean_us']:10.0f} {row['p99_us']:10.0f} {row['answered_mean_us']:10.0f}"
+            f" {row['link_us']:10.0f} {row['expected_us']:10.0f} {row['worst_us']:10.0f}"
             f" {row['whole_mean_us']:10.0f} {row['whole_p99_us']:10.0f} {row['slowest_p99_us']:8.0f} / {row['one_p99_us']:.0f}"
         )
     if arguments.json:
         result = {
             "processor": processor(), "cores": os.cpu_count(), "network": NETWORK, "columns": COLUMNS, "ids": IDS, "runs": arguments.runs,
             "batches": arguments.batches, "spread": {f"p{100 * q:g}": float(np.quantile(spread, q)) for q in (0.5, 0.9, 0.99, 0.999)},
-            "sum_us": [{"batch": batch, "is_cut": is_cut, "us": us} for (batch, is_cut), us in sorted(fit.us_of.items())],
+            "sum_us": [{"batch": batch, "cut": cut, "us": us} for (batch, cut), us in sorted(fit.us_of.items())],
             "largest_error": float(fit.errors.max()),
             "measured": cells, "planner": plan, "simulated": rows,
         }  # fmt: skip

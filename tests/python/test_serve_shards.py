@@ -112,6 +112,48 @@ class Parts(unittest.TestCase):
         model = ShardedModel(sharded(embeddings()), "cpu", LocalShards(sharded(embeddings()), "cpu"))
         np.testing.assert_array_equal(model.context()(*request(5).values())[0], one)
 
+    def test_tables_that_are_cut_by_columns(self):
+        path, random = FOLDER / "wide.onnx", np.random.default_rng(0)
+        graph = onnx.parser.parse_graph(
+            "g (int64[batch, 3] bag, float[batch, 1] x) => (float[batch, 80] sums) <int64[1] axes = {1}>"
+            " { rows = Gather(table, bag) pooled = ReduceSum<keepdims=0>(rows, axes) sums = Add(pooled, x) }"
+        )
+        graph.initializer.append(onnx.numpy_helper.from_array(random.standard_normal((100, 80), np.float32), "table"))
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+        folder, bag = sharded(path, 3), random.integers(0, 100, (50, 3))
+        plan = ShardedManifest(folder).plan["shards"]
+        columns = [(table["first_column"], table["end_column"]) for shard in plan for table in shard["tables"]]
+        self.assertEqual(sorted(columns), [(0, 26), (26, 53), (53, 80)])
+        tensors = {"bag": bag, "x": random.standard_normal((50, 1), np.float32)}
+        self.check(path, folder, [tensors])
+
+        shards, rows = LocalShards(folder, "cpu"), random.standard_normal((2, 80), np.float32)
+        for part in shards.parts:
+            part.update_rows("table", np.array([3, 99]), rows)
+        whole(path).update_rows("table", np.array([3, 99]), rows)
+        bag[:, 0] = 99
+        (answer,) = ShardedModel(folder, "cpu", shards).context()(*tensors.values())
+        np.testing.assert_array_equal(answer, whole(path)(**tensors))
+
+    def test_sizes_that_only_a_run_tells(self):
+        path = FOLDER / "asked.onnx"
+        graph = onnx.parser.parse_graph(
+            "g (int64[n] id, bool[n] is_asked, float[n, 4] x) => (float[k, 4] rows, int64[1, k] places, float[n, 4] twice)"
+            " <int64[1] all = {-1}> { places = NonZero(is_asked) where = Reshape(places, all) asked = Gather(id, where)"
+            " rows = Gather(table, asked) twice = Add(x, x) }"
+        )
+        graph.initializer.append(onnx.numpy_helper.from_array(np.random.default_rng(0).standard_normal((500, 4), np.float32), "table"))
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+        random = np.random.default_rng(0)
+        self.check(
+            path,
+            sharded(path),
+            [
+                {"id": random.integers(0, 500, n), "is_asked": random.random(n) < 0.5, "x": random.standard_normal((n, 4), np.float32)}
+                for n in (4, 0, 1, 100)
+            ],
+        )
+
     def test_a_shard_gets_one_message_with_what_it_reads_and_all_get_theirs_at_once(self):
         folder = sharded(embeddings())
         shards, asked = LocalShards(folder, "cpu"), {}

@@ -312,5 +312,151 @@ TEST_F(ShardedProgram, EmptyBatchesAndManyContexts) {
   EXPECT_EQ(wrong, 0);
 }
 
+// Rows of several cache lines, whose columns are on several shards: of an id, and of bags of which sums, means and maxima are made. A
+// product with other numbers for each column stays in the dense part.
+std::string WideModel(int version) {
+  return R"(<ir_version: 8, opset_import: ["" : 17]>
+wide (int64[batch] id, int64[batch, 5] ids, float[batch, 5] weights, float[batch, 2] x)
+    => (float[batch, 96] row, float[batch, 80] sum, float[batch, 80] mean, float[batch, 96] hashed, float[batch, 80] all)
+<)" + Table("one", version, kRows, 96) + ", " + Table("bag", version, kRows, 80) + ", " + Table("means", version, kRows, 80) + ", " +
+         Table("peaks", version, kRows, 80) + ", " + Table("scale", version, 1, 80) + R"(>
+{
+  row = Gather(one, id)
+  hashed = Sigmoid(row)
+  last = Constant<value_ints = [2]>()
+  middle = Constant<value_ints = [1]>()
+  rows = Gather(bag, ids)
+  weights3 = Unsqueeze(weights, last)
+  weighted = Mul(rows, weights3)
+  sum = ReduceSum<keepdims = 0>(weighted, middle)
+  rows_of_means = Gather(means, ids)
+  mean = ReduceMean<axes = [1], keepdims = 0>(rows_of_means)
+  rows_of_peaks = Gather(peaks, ids)
+  most = ReduceMax<axes = [1], keepdims = 0>(rows_of_peaks)
+  all = Mul(most, scale)
+})";
+}
+
+class WideTables : public testing::TestWithParam<std::string> {
+ protected:
+  std::string Model(int version) const {
+    const std::string path = folder_ / ("wide_" + std::to_string(version) + ".onnxtxt");
+    std::ofstream(path) << WideModel(version);
+    return path;
+  }
+  std::string Made(const std::string& verb, int version, const std::string& name) const {
+    RunFusec(verb + Model(version) + " -o " + folder_ / name + folder_.Target() + GetParam());
+    return folder_ / name;
+  }
+  static std::string ManifestOf(const std::string& path) {
+    std::ifstream file(path + "/manifest.json");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  const Folder folder_;
+};
+
+TEST_P(WideTables, AreCutByColumnsAndGiveTheBitsOfTheWhole) {
+  const std::string whole_path = Made("", 1, "whole"), path = Made("shard --shards 8 --replicate-below 0 ", 1, "sharded");
+  EXPECT_NE(ManifestOf(path).find("\"end_column\""), std::string::npos);
+  Program whole(whole_path, DeviceUnderTest().c_str()), sharded(path, ShardDevices().c_str());
+  Context whole_context(whole), context(sharded);
+  for (const int64_t batch : {1, 0, 33, 300, 7}) {
+    const Call call(batch, static_cast<unsigned>(batch));
+    const Answers answers = Answer(context, call), expected = Answer(whole_context, call);
+    for (size_t i = 0; i < answers.size(); ++i)
+      EXPECT_TRUE(answers[i] == expected[i]) << "output " << i << " of " << batch << ": " << Distance(answers[i], expected[i]);
+  }
+
+  const std::vector<int64_t> ids = {59, 0, 30, 17, 0};
+  for (const auto& [table, columns] : {std::pair("one", 96), std::pair("bag", 80), std::pair("peaks", 80)}) {
+    std::vector<float> rows;
+    for (size_t i = 0; i < ids.size() * static_cast<size_t>(columns); ++i) rows.push_back(0.125F * static_cast<float>(i % 1000));
+    for (Program* each : {&sharded, &whole}) each->UpdateRows(table, ids, rows);
+  }
+  const Call call(200, 9);
+  const Answers answers = Answer(context, call), expected = Answer(whole_context, call);
+  for (size_t i = 0; i < answers.size(); ++i)
+    EXPECT_TRUE(answers[i] == expected[i]) << "output " << i << " after an update: " << Distance(answers[i], expected[i]);
+
+  Program refused(path, ShardDevices().c_str());
+  std::vector<float> row(96);
+  const std::string error = ErrorOf([&] { refused.UpdateRows("one", std::vector<int64_t>{kRows}, row); });
+  EXPECT_NE(error.find("expected 0 to 59"), std::string::npos) << error;
+}
+
+TEST_P(WideTables, RefitIsShardingAnew) {
+  const std::string sharding = "shard --shards 8 --replicate-below 0 ";
+  const std::string old_path = Made(sharding, 1, "old"), anew_path = Made(sharding, 2, "anew"), refitted_path = folder_ / "refitted";
+  RunFusec("refit " + old_path + " --weights " + Model(2) + " -o " + refitted_path);
+  Program refitted(refitted_path, ShardDevices().c_str()), anew(anew_path, ShardDevices().c_str());
+  Program updated(old_path, ShardDevices().c_str());
+  Context a(refitted), b(anew), c(updated);
+  const Call call(50, 3);
+  const Answers expected = Answer(b, call);
+  EXPECT_EQ(Answer(a, call), expected);
+  EXPECT_NE(Answer(c, call), expected);
+  updated.UpdateWeights(refitted_path);
+  EXPECT_EQ(Answer(c, call), expected);
+}
+INSTANTIATE_TEST_SUITE_P(Storages, WideTables, testing::Values("", " --table-storage '*=f16'"));
+
+// Ids that a mask or lengths choose, of which only a run tells how many they are.
+constexpr char kCountedModel[] = R"(<ir_version: 10, opset_import: ["" : 20]>
+counted (int64[n, 3] ids, bool[n] is_asked, int64[2] lengths, float[n, 2] x)
+    => (float[k, 6] rows, float[k, 6] sums, float[f, 6] first, int64[1, k] places, float[n, 2] twice)
+<TABLES>
+{
+  places = NonZero(is_asked)
+  all = Constant<value_ints = [-1]>()
+  where = Reshape(places, all)
+  asked = Gather(ids, where)
+  zero = Constant<value_int = 0>()
+  id = Gather<axis = 1>(asked, zero)
+  rows = Gather(one, id)
+  bags = Gather(bag, asked)
+  middle = Constant<value_ints = [1]>()
+  sums = ReduceSum<keepdims = 0>(bags, middle)
+  column = Gather<axis = 1>(ids, zero)
+  head, tail = Split<axis = 0>(column, lengths)
+  first = Gather(plain, head)
+  twice = Add(x, x)
+})";
+
+TEST_F(ShardedProgram, SizesThatOnlyARunTellsAreThoseOfTheWhole) {
+  std::string text = kCountedModel;
+  text.replace(text.find("TABLES"), 6, Table("one", 1, kRows, kColumns) + ", " + Table("bag", 1, kRows, kColumns) + ", " +
+                                           Table("plain", 1, kRows, kColumns));
+  std::ofstream(folder_ / "counted.onnxtxt") << text;
+  const std::string whole_path = folder_ / "whole", sharded_path = folder_ / "sharded";
+  RunFusec(folder_ / "counted.onnxtxt" + " -o " + whole_path + folder_.Target());
+  RunFusec("shard " + (folder_ / "counted.onnxtxt") + " --shards 4 --replicate-below 0 -o " + sharded_path + folder_.Target());
+  Program whole(whole_path, DeviceUnderTest().c_str()), sharded(sharded_path, ShardDevices().c_str());
+  EXPECT_EQ(sharded.Outputs().size(), 5U);
+  Context whole_context(whole), context(sharded);
+  std::mt19937 random(1);
+  for (const int64_t n : {5, 1, 0, 200, 33}) {
+    const Call call(n, static_cast<unsigned>(n));
+    std::vector<uint8_t> is_asked;
+    for (int64_t i = 0; i < n; ++i) is_asked.push_back(random() % 3 != 0);
+    const int64_t head = n / 3;
+    std::vector<int64_t> ids(call.ids.begin(), call.ids.begin() + 3 * n), lengths = {head, n - head};
+    for (Context* each : {&whole_context, &context}) {
+      each->BindInput<int64_t>("ids", ids, {n, 3});
+      each->BindInput("is_asked", is_asked.data(), {n});
+      each->BindInput<int64_t>("lengths", lengths, {2});
+      each->BindInput<float>("x", call.x, {n, 2});
+      each->Run();
+    }
+    for (const char* name : {"rows", "sums", "first", "places", "twice"})
+      EXPECT_EQ(context.OutputDims(name), whole_context.OutputDims(name)) << name << " of " << n;
+    EXPECT_EQ(context.OutputDims("rows")[0], std::count(is_asked.begin(), is_asked.end(), 1));
+    for (const char* name : {"rows", "first", "twice", "sums"}) {
+      const std::span<const float> answer = context.Output<float>(name), expected = whole_context.Output<float>(name);
+      const std::vector<float> a(answer.begin(), answer.end()), b(expected.begin(), expected.end());
+      EXPECT_LT(Distance(a, b), name == std::string("sums") ? 4e-6 : 1e-30) << name << " of " << n;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fusec

@@ -181,11 +181,15 @@ void TableTracker::Watch(const Graph& graph, const std::string& pass,
   for (const auto& [name, constant] : constants) hashes_[name] = constant->constant_hash;
 }
 
-void TableTracker::CutRows(const Graph& part, const std::string& table, int64_t rows) {
+void TableTracker::Cut(const Graph& part, const std::string& table) {
   const Constants constants = ConstantsOf(part);
   for (Tracked& tracked : tables_) {
     if (tracked.table.table != table) continue;
-    tracked.table.rows = rows;
+    const TensorData& rows = constants.at(tracked.table.constant)->constant;
+    tracked.table.rows = rows.dims().front();
+    // Quantized rows, which are not cut by columns, have other bytes than columns.
+    if (tracked.table.factors.empty())
+      tracked.table.columns = rows.element_count() / tracked.table.rows;
     tracked.hash = hashes_[tracked.table.constant] =
         constants.at(tracked.table.constant)->constant_hash;
     if (tracked.table.factors.empty()) continue;

@@ -26,8 +26,9 @@ class TableTracker {
   // After a pass that changed the graph. `quantized`: tables that quantize-tables has stored.
   void Watch(const Graph& graph, const std::string& pass, ArrayRef<StoredTable> quantized);
 
-  // `part` has only so many rows of the table in its constants, which have kept their names.
-  void CutRows(const Graph& part, const std::string& table, int64_t rows);
+  // `part` has only some rows or columns of the table in its constants, which have kept their
+  // names.
+  void Cut(const Graph& part, const std::string& table);
 
   // The tables, with those fixed whose numbers the kernels of `graph` may hold.
   std::vector<RowTable> Finish(const Graph& graph) const;

@@ -43,7 +43,7 @@ struct ShardFlags {
   std::string wire = "f32";
   uint64_t shard_memory = 0;           // bytes; 0: no limit
   uint64_t replicate_below = 1 << 20;  // bytes of a table
-  double row_gigabytes = 10, network_gigabits = 25, message_us = 50;
+  double row_gigabytes = 10, network_gigabits = 25, message_us = 50, dense_gigaflops = 100;
   bool json = false;
 };
 Result<int> RunShard(const ShardFlags& flags);

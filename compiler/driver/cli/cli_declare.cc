@@ -110,6 +110,10 @@ Command DeclareShard(CLI::App& app) {
                  "(default: 50)")
       ->type_name("X")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--dense-gflops", flags->dense_gigaflops,
+                 "GFLOP/s of a replica of the dense part, for the plan (default: 100)")
+      ->type_name("X")
+      ->check(CLI::PositiveNumber);
   AddBuildFlags(app, flags->compile);
   app.add_flag("--json", flags->json, "print the plan as JSON, as OUT/manifest.json has it");
   app.footer(

@@ -25,7 +25,8 @@ Result<ShardOptions> OptionsOf(const ShardFlags& flags) {
   options.plan.most_bytes = static_cast<double>(flags.shard_memory);
   options.plan.least_bytes = static_cast<double>(flags.replicate_below);
   options.plan.costs = {flags.row_gigabytes * kBytesOfGigabyte,
-                        flags.network_gigabits * kBytesOfGigabit, flags.message_us};
+                        flags.network_gigabits * kBytesOfGigabit, flags.message_us,
+                        flags.dense_gigaflops * 1e9};
   FUSEC_ASSIGN(const auto dims, ParseDimRanges(flags.plan_dims));
   for (const auto& [name, range] : dims) {
     if (range.first != range.second)

@@ -15,6 +15,10 @@ namespace fusec {
 
 namespace {
 
+// The parts of a table that is cut by columns are copies in memory, where those of one that is cut
+// by rows are views of the model's file.
+constexpr double kMostBytesCutByColumns = 4e9;
+
 double At(const Expr& expression, const std::map<std::string, int64_t>& dims) {
   const auto value = expression.Evaluate(dims);
   return value ? static_cast<double>(*value) : 0;
@@ -83,8 +87,16 @@ Result<Demands> DemandsOf(const SimplifiedModel& model, const std::map<std::stri
       const TensorType& type = FindConstant(graph, name)->result()->type;
       demand.row_bytes += type.Bytes().AsConstant().value_or(0) / table.rows;
     }
-    const TableSeam& whole = demands.whole.emplace_back(finder.Find(demand.constants, false));
-    const TableSeam& cut = demands.cut_by_rows.emplace_back(finder.Find(demand.constants, true));
+    const TableSeam& whole =
+        demands.whole.emplace_back(finder.Find(demand.constants, TableCut::kNone));
+    const TableSeam& cut =
+        demands.cut_by_rows.emplace_back(finder.Find(demand.constants, TableCut::kRows));
+    const TableSeam& narrow =
+        demands.cut_by_columns.emplace_back(finder.Find(demand.constants, TableCut::kColumns));
+    if (narrow.stays.empty() && demand.bytes() <= kMostBytesCutByColumns) {
+      demand.columns = table.columns;
+      demand.wire_bytes_by_columns = BytesOnWire(graph, narrow, dims, wire);
+    }
     demand.stays = table.fixed.empty() ? whole.stays : table.fixed;
     demand.stays_whole = cut.stays;
     demand.look_ups = At(whole.look_ups, dims);

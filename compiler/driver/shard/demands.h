@@ -15,7 +15,7 @@ namespace fusec {
 // The embedding tables of a model, and what a run with these dims asks of each.
 struct Demands {
   std::vector<TableDemand> tables;
-  std::vector<TableSeam> whole, cut_by_rows;  // by table
+  std::vector<TableSeam> whole, cut_by_rows, cut_by_columns;  // by table
 };
 Result<Demands> DemandsOf(const SimplifiedModel& model, const std::map<std::string, int64_t>& dims,
                           Wire wire);

@@ -16,9 +16,18 @@ std::vector<std::vector<TablePart>> PartsOf(const Demands& demands, const ShardP
     std::vector<TablePart>& parts = shards.emplace_back();
     for (const PlannedPart& part : planned) {
       const TableDemand& table = demands.tables[part.table];
-      TablePart& made = parts.emplace_back(
-          TablePart{table.table, table.constants, table.rows, part.first_row, part.end_row, {}});
-      made.seam = made.is_whole() ? demands.whole[part.table] : demands.cut_by_rows[part.table];
+      TablePart& made = parts.emplace_back(TablePart{table.table,
+                                                     table.constants,
+                                                     table.rows,
+                                                     part.first_row,
+                                                     part.end_row,
+                                                     part.first_column,
+                                                     part.end_column,
+                                                     {}});
+      const std::vector<TableSeam>& seams = made.is_whole()          ? demands.whole
+                                            : made.has_all_columns() ? demands.cut_by_rows
+                                                                     : demands.cut_by_columns;
+      made.seam = seams[part.table];
     }
   }
   return shards;
@@ -26,7 +35,7 @@ std::vector<std::vector<TablePart>> PartsOf(const Demands& demands, const ShardP
 
 // What the artifact of a part says beside its own graph.
 ArtifactContents ContentsOf(const ArtifactContents& whole,
-                            const std::map<std::string, int64_t>& tables, bool is_dense) {
+                            const std::map<std::string, PartStart>& tables, bool is_dense) {
   ArtifactContents contents = whole;
   std::erase_if(contents.stored_tables,
                 [&](const StoredTable& table) { return tables.count(table.table) == 0; });
@@ -46,7 +55,7 @@ Result<std::vector<ModelPart>> TakeApart(const SimplifiedModel& model, const Dem
   FUSEC_ASSIGN(ShardedGraph taken, TakeApart(*model.graph, shards, wire));
   std::vector<ModelPart> parts;
   const auto add = [&](std::string folder, std::unique_ptr<Graph> graph,
-                       std::map<std::string, int64_t> tables, bool is_dense) {
+                       std::map<std::string, PartStart> tables, bool is_dense) {
     parts.push_back({std::move(folder),
                      {std::move(graph), model.targets, model.title,
                       ContentsOf(model.contents, tables, is_dense), model.initializers,
@@ -54,17 +63,18 @@ Result<std::vector<ModelPart>> TakeApart(const SimplifiedModel& model, const Dem
                      std::move(tables)});
   };
   for (size_t i = 0; i < shards.size(); ++i) {
-    std::map<std::string, int64_t> tables;
-    for (const TablePart& part : shards[i]) tables[part.table] = part.first_row;
+    std::map<std::string, PartStart> tables;
+    for (const TablePart& part : shards[i])
+      tables[part.table] = {part.first_row, part.first_column};
     add(fmt::format("shard_{}", i), std::move(taken.shards[i]), std::move(tables), false);
     for (const TablePart& part : shards[i]) {
       if (part.is_whole()) continue;
       ModelPart& made = parts.back();
-      made.model.tables.CutRows(*made.model.graph, part.table, part.end_row - part.first_row);
+      made.model.tables.Cut(*made.model.graph, part.table);
     }
   }
-  std::map<std::string, int64_t> kept;
-  for (const KeptTable& table : plan.kept) kept[demands.tables[table.table].table] = 0;
+  std::map<std::string, PartStart> kept;
+  for (const KeptTable& table : plan.kept) kept[demands.tables[table.table].table] = {};
   add("dense", std::move(taken.dense), std::move(kept), true);
   return parts;
 }

@@ -7,6 +7,7 @@
 #include "compiler/driver/build/compile.h"
 #include "compiler/driver/shard/demands.h"
 #include "compiler/driver/shard/shard_plan.h"
+#include "compiler/package/sharded_manifest.h"
 
 namespace fusec {
 
@@ -14,7 +15,7 @@ namespace fusec {
 struct ModelPart {
   std::string folder;  // "shard_0", "dense"
   SimplifiedModel model;
-  std::map<std::string, int64_t> tables;  // that it has rows of, and the first of these
+  std::map<std::string, PartStart> tables;  // that it has rows of, and where these begin
 };
 
 // The parts of a model, shards first; the last is the dense part.

@@ -22,11 +22,21 @@ std::string TablesText(const Json& tables) {
     std::string text = table.at("table");
     const int64_t first = table.at("first_row"), end = table.at("end_row"), rows = table.at("rows");
     if (first != 0 || end != rows) text += fmt::format(" rows {}..{}", first, end - 1);
+    if (table.contains("first_column"))
+      text += fmt::format(" columns {}..{}", table.at("first_column").get<int64_t>(),
+                          table.at("end_column").get<int64_t>() - 1);
     texts.push_back(std::move(text));
   }
   if (tables.size() > texts.size())
     texts.push_back(fmt::format("and {} more", tables.size() - texts.size()));
   return Join(texts, ", ");
+}
+
+std::string DenseText(const Json& dense) {
+  return fmt::format(
+      "the dense part sends {} and takes {}: {:.0f} us of its link, and {:.0f} us of its own\n",
+      FormatBytes(dense.at("id_bytes")), FormatBytes(dense.at("wire_bytes")),
+      dense.at("link_us").get<double>(), dense.at("us").get<double>());
 }
 
 }  // namespace
@@ -37,16 +47,16 @@ std::string ShardPlanText(const Json& plan) {
     dims.push_back(fmt::format("{}={}", name, size.get<int64_t>()));
   const Json& costs = plan.at("costs");
   std::string text = fmt::format(
-      "{} for {}{}: planned {:.0f} us until the last answers, {:.0f} on average\n"
-      "({:.1f} GB/s of rows, {:.1f} Gbit/s of network, {:.0f} us a message; the dense part "
-      "comes on top; rows cross as {})\n",
+      "{} for {}{}: planned {:.0f} us a batch, {:.0f} where nothing overlaps\n"
+      "({:.1f} GB/s of rows, {:.1f} Gbit/s of network, {:.0f} us a message, {:.0f} GFLOP/s of the "
+      "dense part; rows cross as {})\n",
       Plural(static_cast<int64_t>(plan.at("shards").size()), "shard"),
       dims.empty() ? "static dims" : Join(dims, ", "),
       plan.at("profile").get<bool>() ? " and the profile's ids" : "",
-      plan.at("worst_us").get<double>(), plan.at("expected_us").get<double>(),
+      plan.at("expected_us").get<double>(), plan.at("worst_us").get<double>(),
       costs.at("row_bandwidth").get<double>() / 1e9,
       costs.at("network_bandwidth").get<double>() * 8 / 1e9, costs.at("message_us").get<double>(),
-      plan.at("wire").get<std::string>());
+      costs.value("dense_flops", 0.0) / 1e9, plan.at("wire").get<std::string>());
   std::vector<std::vector<std::string>> rows = {
       {"shard", "in memory", "rows read", "ids in", "answer", "us", "tables"}};
   for (const Json& shard : plan.at("shards")) {
@@ -57,6 +67,7 @@ std::string ShardPlanText(const Json& plan) {
                     TablesText(shard.at("tables"))});
   }
   text += FormatTable(rows, "lrrrrrl");
+  if (plan.contains("dense")) text += DenseText(plan.at("dense"));
   for (const Json& kept : plan.at("kept"))
     text += fmt::format("{} stays in the dense part: {}\n", kept.at("table").get<std::string>(),
                         kept.at("why").get<std::string>());

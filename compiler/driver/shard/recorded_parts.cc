@@ -55,7 +55,12 @@ Result<std::vector<ModelPart>> TakeApartAsBefore(const SimplifiedModel& model,
       if (demands.tables[number].rows != table.at("rows").get<int64_t>())
         return Fail(ErrorKind::kModel, "table \"" + demands.tables[number].table +
                                            "\" has other rows than the shards");
-      parts.push_back({number, table.at("first_row"), table.at("end_row")});
+      const int64_t end_column = table.value("end_column", int64_t{0});
+      if (end_column > demands.tables[number].columns)
+        return Fail(ErrorKind::kModel, "table \"" + demands.tables[number].table +
+                                           "\" cannot be cut by columns as in the shards");
+      parts.push_back({number, table.at("first_row"), table.at("end_row"),
+                       table.value("first_column", int64_t{0}), end_column});
     }
   }
   for (const Json& kept : recorded.at("kept")) {

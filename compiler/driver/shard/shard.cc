@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "compiler/driver/artifact/manifest_json.h"
 #include "compiler/driver/shard/demands.h"
 #include "compiler/driver/shard/model_parts.h"
 #include "compiler/package/artifact_folder.h"
@@ -45,6 +46,25 @@ Result<std::map<std::string, int64_t>> SizesOf(const Graph& graph,
   return sizes;
 }
 
+// Microseconds of the steps of an artifact, each of which computes or moves bytes, whichever takes
+// longer.
+Result<double> OwnUs(const std::string& artifact, const ClusterCosts& costs,
+                     const std::map<std::string, int64_t>& dims) {
+  FUSEC_ASSIGN(const Json manifest, ReadManifest(artifact));
+  double us = 0;
+  for (const Json& step : manifest.at("targets").front().at("steps")) {
+    const auto size = [&](const char* key) -> Result<double> {
+      FUSEC_ASSIGN(const Expr expression, Expr::Parse(step.at(key).get<std::string>()));
+      return static_cast<double>(expression.Evaluate(dims).value_or(0));
+    };
+    FUSEC_ASSIGN(const double flops, size("flops"));
+    FUSEC_ASSIGN(const double read, size("bytes_read"));
+    FUSEC_ASSIGN(const double written, size("bytes_written"));
+    us += 1e6 * std::max(flops / costs.dense_flops, (read + written) / costs.row_bandwidth);
+  }
+  return us;
+}
+
 Json PlanJson(const Demands& demands, const ShardPlan& plan, const ShardOptions& options,
               const std::map<std::string, int64_t>& dims) {
   Json shards = Json::array(), kept = Json::array();
@@ -53,11 +73,18 @@ Json PlanJson(const Demands& demands, const ShardPlan& plan, const ShardOptions&
     Json tables = Json::array();
     for (const PlannedPart& part : plan.shards[i]) {
       const TableDemand& table = demands.tables[part.table];
-      tables.push_back({{"table", table.table},
-                        {"rows", table.rows},
-                        {"first_row", part.first_row},
-                        {"end_row", part.end_row},
-                        {"bytes", (part.end_row - part.first_row) * table.row_bytes}});
+      Json placed = {{"table", table.table},
+                     {"rows", table.rows},
+                     {"first_row", part.first_row},
+                     {"end_row", part.end_row}};
+      int64_t row_bytes = table.row_bytes;
+      if (part.end_column != 0) {
+        placed["first_column"] = part.first_column;
+        placed["end_column"] = part.end_column;
+        row_bytes = table.row_bytes / table.columns * (part.end_column - part.first_column);
+      }
+      placed["bytes"] = (part.end_row - part.first_row) * row_bytes;
+      tables.push_back(std::move(placed));
     }
     shards.push_back({{"folder", fmt::format("shard_{}", i)},
                       {"tables", tables},
@@ -76,11 +103,22 @@ Json PlanJson(const Demands& demands, const ShardPlan& plan, const ShardOptions&
           {"costs",
            {{"row_bandwidth", costs.row_bandwidth},
             {"network_bandwidth", costs.network_bandwidth},
-            {"message_us", costs.message_us}}},
-          {"expected_us", plan.ExpectedUs()},
-          {"worst_us", plan.WorstUs()},
+            {"message_us", costs.message_us},
+            {"dense_flops", costs.dense_flops}}},
           {"shards", shards},
           {"kept", kept}};
+}
+
+// What is known of a batch's time once the dense part is compiled.
+void AddTimes(const ShardPlan& plan, const ClusterCosts& costs, double own_us, Json& json) {
+  const DenseLoad dense = DenseLoadOf(plan, costs, own_us);
+  const BatchTimes times = BatchTimesOf(plan, costs, own_us);
+  json["dense"] = {{"id_bytes", dense.id_bytes},
+                   {"wire_bytes", dense.wire_bytes},
+                   {"link_us", dense.link_us},
+                   {"us", dense.us}};
+  json["expected_us"] = times.expected_us;
+  json["worst_us"] = times.worst_us;
 }
 
 class PartWriter {
@@ -124,10 +162,6 @@ Result<ShardReport> ShardModel(const ShardOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   FUSEC_TRY(CheckOutputPath(options.compile.output_path));
   FUSEC_ASSIGN(SimplifiedModel model, SimplifyModel(options.compile));
-  if (!model.graph->run_time_sizes.empty())
-    return Fail(ErrorKind::kModel,
-                options.compile.model_path +
-                    ": an output has a size that only run-time data tell, which cannot be sharded");
   ShardReport report;
   FUSEC_ASSIGN(const auto dims, SizesOf(*model.graph, options.dims));
   FUSEC_ASSIGN(Demands demands, DemandsOf(model, dims, options.wire));
@@ -139,6 +173,9 @@ Result<ShardReport> ShardModel(const ShardOptions& options) {
       ReplaceFolder(options.compile.output_path, [&](const std::string& folder) -> Result<bool> {
         PartWriter writer(options, folder);
         for (const ModelPart& part : parts) FUSEC_TRY(writer.Write(part));
+        FUSEC_ASSIGN(const double own_us,
+                     OwnUs(folder + "/" + parts.back().folder, options.plan.costs, dims));
+        AddTimes(plan, options.plan.costs, own_us, report.plan);
         const std::shared_ptr<const Graph> whole = model.graph->Clone();
         Json manifest = ShardedManifest(whole, model.contents, writer.parts());
         manifest["shards"] = report.plan;

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "compiler/support/terminal.h"
 
@@ -17,7 +18,16 @@ namespace {
 // for all ids.
 constexpr double kMostOfEvenShare = 1.25;
 
+// Fewer bytes of a row would be read a cache line at a time all the same.
+constexpr int64_t kLeastBytesOfRow = 64;
+
 ShardLoad LoadOf(const TableDemand& table, const PlannedPart& part) {
+  if (part.end_column != 0) {
+    const double share = static_cast<double>(part.end_column - part.first_column) /
+                         static_cast<double>(table.columns);
+    return {table.bytes() * share, table.look_ups * static_cast<double>(table.row_bytes) * share,
+            table.id_bytes, table.wire_bytes_by_columns * share, 0};
+  }
   const bool is_whole = part.first_row == 0 && part.end_row == table.rows;
   const double rows = static_cast<double>(part.end_row - part.first_row);
   const double row_bytes = static_cast<double>(table.row_bytes);
@@ -97,8 +107,15 @@ class Planner {
     int64_t parts = table.bytes() <= most
                         ? 1
                         : static_cast<int64_t>(std::ceil(table.bytes() / std::min(most, even)));
-    parts = std::min({parts, options_.shards, table.rows});
     const bool must_be_cut = options_.most_bytes > 0 && table.bytes() > options_.most_bytes;
+    parts = std::min(parts, options_.shards);
+    if (const int64_t by_columns = PartsByColumns(table, parts, must_be_cut); by_columns > 1) {
+      for (int64_t part = 0; part < by_columns; ++part)
+        pieces_.push_back({number, 0, table.rows, table.columns * part / by_columns,
+                           table.columns * (part + 1) / by_columns});
+      return {};
+    }
+    parts = std::min(parts, table.rows);
     if (!table.stays_whole.empty()) {
       if (must_be_cut)
         return Fail(ErrorKind::kUsage, fmt::format("table \"{}\" has {:.0f} bytes, more than "
@@ -116,6 +133,26 @@ class Planner {
       first = end;
     }
     return {};
+  }
+
+  // At least so many parts, or 0 where the table is not to be cut by columns. One that no shard
+  // has room for, and whose rows cannot be on several, may have columns of any width.
+  int64_t PartsByColumns(const TableDemand& table, int64_t parts, bool must_be_cut) const {
+    if (table.columns == 0) return 0;
+    const int64_t element = std::max<int64_t>(1, table.row_bytes / table.columns);
+    const bool of_any_width = must_be_cut && !table.stays_whole.empty();
+    const int64_t least = of_any_width ? 1 : (kLeastBytesOfRow + element - 1) / element;
+    const int64_t most = std::min(options_.shards, table.columns / least);
+    const auto is_too_large = [&] {  // of the widest part
+      const int64_t width = (table.columns + parts - 1) / parts;
+      return must_be_cut && static_cast<double>(width * element * table.rows) > options_.most_bytes;
+    };
+    while (parts <= most && is_too_large()) ++parts;
+    // Parts by rows may answer with less where columns are summed beside the table.
+    const bool answers_with_less =
+        !table.stays_whole.empty() ||
+        table.wire_bytes_by_columns <= static_cast<double>(parts) * table.wire_bytes_of_part;
+    return parts <= most && answers_with_less ? parts : 0;
   }
 
   // The row before which the table has that share, of traffic and memory in equal measure.
@@ -186,16 +223,32 @@ double TableDemand::Traffic(int64_t first, int64_t end) const {
   return static_cast<double>(to - from) / static_cast<double>(rows_looked_up.size());
 }
 
-double ShardPlan::ExpectedUs() const {
-  const double sum = std::accumulate(loads.begin(), loads.end(), 0.0,
-                                     [](double us, const ShardLoad& load) { return us + load.us; });
-  return loads.empty() ? 0 : sum / static_cast<double>(loads.size());
+DenseLoad DenseLoadOf(const ShardPlan& plan, const ClusterCosts& costs, double own_us) {
+  DenseLoad dense{0, 0, 0, own_us};
+  for (const ShardLoad& load : plan.loads) {
+    dense.id_bytes += load.id_bytes;
+    dense.wire_bytes += load.wire_bytes;
+  }
+  dense.link_us = 1e6 * (dense.id_bytes + dense.wire_bytes) / costs.network_bandwidth;
+  return dense;
 }
 
-double ShardPlan::WorstUs() const {
-  double worst = 0;
-  for (const ShardLoad& load : loads) worst = std::max(worst, load.us);
-  return worst;
+BatchTimes BatchTimesOf(const ShardPlan& plan, const ClusterCosts& costs, double own_us) {
+  const double link_us = 1e6 / costs.network_bandwidth;  // a byte
+  double sent_us = 0, slowest_us = 0;
+  std::vector<std::pair<double, double>> answers;  // when they are ready, and their bytes
+  for (const ShardLoad& load : plan.loads) {
+    sent_us += load.id_bytes * link_us;
+    const double read_us = 1e6 * load.row_bytes / costs.row_bandwidth;
+    slowest_us = std::max(slowest_us, read_us);
+    answers.emplace_back(sent_us + costs.message_us + read_us, load.wire_bytes);
+  }
+  std::sort(answers.begin(), answers.end());
+  double end_us = 0;
+  for (const auto& [ready_us, bytes] : answers)
+    end_us = std::max(end_us, ready_us) + bytes * link_us;
+  const double link_of_all_us = DenseLoadOf(plan, costs, own_us).link_us;
+  return {end_us + own_us, costs.message_us + slowest_us + link_of_all_us + own_us};
 }
 
 Result<ShardPlan> PlanShards(ArrayRef<TableDemand> tables, const ShardPlanOptions& options) {

@@ -48,6 +48,7 @@ def shard(
     row_bandwidth: float | None = None,
     network_bandwidth: float | None = None,
     message_time: float | None = None,
+    dense_gflops: float | None = None,
     **build: Any,
 ) -> ShardedArtifact:
     """Compiles a model with its embedding tables spread over `shards` machines or GPUs.
@@ -64,8 +65,8 @@ def shard(
     plan_dims: the sizes that the plan is made for, {"batch": 2048}; 1024 where a dim is not there.
     wire: how f32 rows and sums cross from shards: "f32" (the default), rounded to "f16" or "bf16", or "int8" with a scale for each row.
     shard_memory, replicate_below: most bytes of tables on a shard, and the size up to which a table stays in the dense part (1 MB), in
-    bytes or as in "16GB". row_bandwidth (GB/s of rows of random ids), network_bandwidth (Gbit/s of a machine), message_time (us): what the
-    plan counts with; 10, 25 and 50.
+    bytes or as in "16GB". row_bandwidth (GB/s of rows of random ids), network_bandwidth (Gbit/s of a machine), message_time (us),
+    dense_gflops (GFLOP/s of a replica of the dense part): what the plan counts with; 10, 25, 50 and 100.
 
     Raises what fusec.compile raises; BadUsage where the tables do not fill the shards, or do not fit into them.
     """
@@ -83,6 +84,7 @@ def shard(
             "row_bandwidth": row_bandwidth,
             "network_bandwidth": network_bandwidth,
             "message_time": message_time,
+            "dense_gflops": dense_gflops,
         }
         try:
             flags |= _verbs._build_flags(temporary, **build)

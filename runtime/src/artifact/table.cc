@@ -38,12 +38,17 @@ Status CheckBuffer(const JsonValue& item, std::string_view key, const Buffer& bu
 
 constexpr int64_t kMostRows = int64_t{1} << 40;
 
-StatusOr<TableRows> ReadPart(const JsonValue& item) {
+StatusOr<TableRows> ReadPart(const JsonValue& item, int64_t columns) {
   TableRows part;
   FUSEC_RT_ASSIGN(const int64_t step, ReadInt(item, "step", 0, INT32_MAX));
   part.step = static_cast<int>(step);
   FUSEC_RT_ASSIGN(part.first_row, ReadInt(item, "first_row", 0, kMostRows));
   FUSEC_RT_ASSIGN(part.rows, ReadInt(item, "rows", 1, kMostRows));
+  part.columns = columns;
+  if (item.Has("columns")) {
+    FUSEC_RT_ASSIGN(part.columns, ReadInt(item, "columns", 1, columns));
+    FUSEC_RT_ASSIGN(part.first_column, ReadInt(item, "first_column", 0, columns - part.columns));
+  }
   return part;
 }
 
@@ -64,7 +69,9 @@ StatusOr<Table> ReadTable(const JsonValue& item, const std::vector<Buffer>& buff
       ReadChoice<RowForm>(item, "storage", {"f32", "f16", "bf16", "f64", "int8", "int4", "fp8"}));
   table.storage = kForms[static_cast<int>(table.form)];
   if (item.Has("parts")) {
-    FUSEC_RT_ASSIGN(table.parts, ReadList(item, "parts", ReadPart));
+    FUSEC_RT_ASSIGN(table.parts, ReadList(item, "parts", [&](const JsonValue& part) {
+                      return ReadPart(part, table.columns);
+                    }));
     return table;
   }
   const auto last = static_cast<int64_t>(buffers.size()) - 1;

@@ -18,10 +18,11 @@ struct Buffer;
 // How the elements of a row lie in memory, as in codegen_templates/device/stored_row.cuh.
 enum class RowForm { kF32, kF16, kBF16, kF64, kInt8, kInt4, kFp8 };
 
-// Rows of a table that a part of a sharded program has, under the same name.
+// Rows of a table that a part of a sharded program has, under the same name, or columns of all.
 struct TableRows {
   int step = 0;  // that runs the part
   int64_t first_row = 0, rows = 0;
+  int64_t first_column = 0, columns = 0;
 };
 
 // A table of the model whose rows look-ups read, and where its stored rows lie: row i of these

@@ -110,10 +110,11 @@ class ShardedDevice : public Device {
     return Fail(FUSEC_BAD_USAGE, "adapters of a sharded program are loaded into its part ",
                 program_.parts.back().step->name);
   }
-  // Each part takes the rows that it has, in the order in which they are given.
+  // Each part takes what it has of the rows, in the order in which they are given.
   Status UpdateRows(const RowUpdate& update) override {
     const Table& table = *update.table;
-    const bool is_whole = table.parts.size() == 1 && table.parts.front().rows == table.rows;
+    const bool is_whole = table.parts.size() == 1 && table.parts.front().rows == table.rows &&
+                          table.parts.front().columns == table.columns;
     if (is_whole) {
       const size_t part = static_cast<size_t>(table.parts.front().step);
       const bool is_home =
@@ -138,13 +139,14 @@ class ShardedDevice : public Device {
   Status ForwardRows(const TableRows& part, const RowUpdate& update) {
     std::vector<int64_t> ids;
     std::vector<std::byte> rows;
-    const auto row_bytes = static_cast<ptrdiff_t>(update.table->row_bytes());
+    const int64_t element = update.table->row_bytes() / update.table->columns;
     for (int64_t i = 0; i < update.count; ++i) {
       const int64_t id = update.IdAt(i) - part.first_row;
       if (id < 0 || id >= part.rows) continue;
       ids.push_back(id);
-      const auto* row = static_cast<const std::byte*>(update.RowAt(i));
-      rows.insert(rows.end(), row, row + row_bytes);
+      const auto* row =
+          static_cast<const std::byte*>(update.RowAt(i)) + part.first_column * element;
+      rows.insert(rows.end(), row, row + part.columns * element);
     }
     if (ids.empty()) return {};
     RowUpdate of_part = update;
@@ -163,11 +165,11 @@ class ShardedDevice : public Device {
                                                              program_.parts[part].step->folder);
   }
 
-  // That each row of a table is in one part, which has so many.
+  // That each element of a table is in one part, which has as many rows and columns.
   Status CheckTables() const {
     for (const Table& table : program_.artifact.manifest().tables) {
       if (!table.fixed.empty()) continue;
-      int64_t rows = 0;
+      int64_t elements = 0;
       bool fits = true;
       for (const TableRows& part : table.parts) {
         fits = fits && static_cast<size_t>(part.step) < program_.parts.size();
@@ -175,10 +177,11 @@ class ShardedDevice : public Device {
         const Program& program = *program_.parts[static_cast<size_t>(part.step)].program;
         const auto number = program.FindTable(table.name.c_str());
         fits = number && program.manifest().tables[*number].rows == part.rows &&
+               program.manifest().tables[*number].columns == part.columns &&
                part.first_row <= table.rows - part.rows;
-        rows += part.rows;
+        elements += part.rows * part.columns;
       }
-      if (fits && rows == table.rows) continue;
+      if (fits && elements % table.columns == 0 && elements / table.columns == table.rows) continue;
       return Fail(FUSEC_BAD_ARTIFACT, program_.artifact.path(),
                   "/manifest.json: the parts of table \"", table.name, "\" are not its ",
                   table.rows, " rows");
@@ -189,10 +192,13 @@ class ShardedDevice : public Device {
   Status CheckPart(ProgramPart& part, const std::string& folder) const {
     const Manifest& whole = program_.artifact.manifest();
     const Manifest& manifest = part.program->manifest();
-    if (manifest.has_run_time_sizes)
-      return Fail(FUSEC_BAD_ARTIFACT, folder, ": has run-time sizes, which a part may not have");
     FUSEC_RT_TRY(CheckTensors(whole, folder, manifest.inputs, part.step->inputs, "inputs"));
     FUSEC_RT_TRY(CheckTensors(whole, folder, manifest.outputs, part.step->outputs, "outputs"));
+    const bool has_those_of_whole = whole.has_run_time_sizes && !part.step->outputs.empty() &&
+                                    part.step->outputs.back() == whole.outputs.back().buffer;
+    if (manifest.has_run_time_sizes && !has_those_of_whole)
+      return Fail(FUSEC_BAD_ARTIFACT, folder,
+                  ": has run-time sizes, which are not those of the manifest beside it");
     const std::vector<std::string> symbols = whole.SymbolNames();
     for (const Symbol& symbol : manifest.symbols) {
       const auto found = std::find(symbols.begin(), symbols.end(), symbol.name);

@@ -59,8 +59,31 @@ TEST(ShardPlan, EveryRowIsOnOneShardAndShardsAreEven) {
     double most = 0, sum = 0;
     for (const ShardLoad& load : plan->loads) most = std::max(most, load.table_bytes), sum += load.table_bytes;
     EXPECT_LT(most, 1.6 * sum / static_cast<double>(shards)) << shards;
-    EXPECT_GE(plan->WorstUs(), plan->ExpectedUs());
+    const BatchTimes times = BatchTimesOf(*plan, ClusterCosts(), 10);
+    EXPECT_GE(times.worst_us, times.expected_us * (1 - 1e-12));
+    EXPECT_GE(times.expected_us, DenseLoadOf(*plan, ClusterCosts(), 10).link_us / 2);
   }
+}
+
+// Two shards with 1000 and 3000 bytes of ids, 2000 and 8000 of answers, of which a link takes 1 byte in a microsecond.
+TEST(ShardPlan, TheLinkOfTheDensePartTakesAllAnswers) {
+  ClusterCosts costs;
+  costs.network_bandwidth = 1e6;
+  costs.row_bandwidth = 1e6;
+  costs.message_us = 100;
+  ShardPlan plan;
+  plan.loads = {{0, 500, 1000, 2000, 0}, {0, 700, 3000, 8000, 0}};
+  const DenseLoad dense = DenseLoadOf(plan, costs, 40);
+  EXPECT_EQ(dense.id_bytes, 4000);
+  EXPECT_EQ(dense.wire_bytes, 10000);
+  EXPECT_NEAR(dense.link_us, 14000, 1e-6);
+  const BatchTimes times = BatchTimesOf(plan, costs, 40);
+  // The first answer is there at 1600 and through at 3600; the second is ready at 4800.
+  EXPECT_NEAR(times.expected_us, 4000 + 100 + 700 + 8000 + 40, 1e-6);
+  EXPECT_NEAR(times.worst_us, 14000 + 100 + 700 + 40, 1e-6);
+  plan.loads.pop_back();
+  const BatchTimes of_one = BatchTimesOf(plan, costs, 0);
+  EXPECT_NEAR(of_one.expected_us, of_one.worst_us, 1e-6);
 }
 
 TEST(ShardPlan, SmallTablesAndThoseThatMustStay) {
@@ -124,6 +147,55 @@ TEST(ShardPlan, TooFewTablesForTheShards) {
   const auto plan = PlanShards(tables, Options(2));
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().message, "--shards 2: only 1 table can be put on shards");
+}
+
+TEST(ShardPlan, WideTablesAreCutByColumnsOf64Bytes) {
+  TableDemand table = Table("wide", 1000);
+  table.columns = 64;  // of 4 bytes
+  table.wire_bytes_by_columns = table.wire_bytes;
+  for (const int64_t shards : {2, 3, 4, 5}) {
+    const auto plan = PlanShards({table}, Options(shards));
+    ASSERT_TRUE(plan) << plan.error().message;
+    const bool is_wide_enough = shards <= 4;
+    double wire_bytes = 0, table_bytes = 0;
+    int64_t columns = 0;
+    for (int64_t i = 0; i < shards; ++i) {
+      ASSERT_EQ(plan->shards[i].size(), 1U);
+      columns += plan->shards[i].front().end_column - plan->shards[i].front().first_column;
+      wire_bytes += plan->loads[i].wire_bytes;
+      table_bytes += plan->loads[i].table_bytes;
+    }
+    EXPECT_EQ(columns, is_wide_enough ? 64 : 0);
+    EXPECT_DOUBLE_EQ(table_bytes, table.bytes());
+    EXPECT_DOUBLE_EQ(wire_bytes, table.wire_bytes * static_cast<double>(is_wide_enough ? 1 : shards));
+  }
+}
+
+TEST(ShardPlan, TablesWhoseColumnsAreSummedBesideThemAreCutByRows) {
+  TableDemand table = Table("scores", 1000);
+  table.columns = 64;
+  table.wire_bytes_by_columns = table.wire_bytes;
+  table.wire_bytes = table.wire_bytes_of_part = table.wire_bytes / 64;
+  const auto plan = PlanShards({table}, Options(2));
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const auto& parts : plan->shards) EXPECT_EQ(parts.front().end_column, 0);
+}
+
+TEST(ShardPlan, ATableThatNoShardHasRoomForIsCutByColumnsOfAnyWidth) {
+  TableDemand table = Table("whole_rows", 1000);
+  table.row_bytes = 40;
+  table.columns = 10;
+  table.stays_whole = "a maximum";
+  ShardPlanOptions options = Options(4);
+  const auto kept_whole = PlanShards({table, Table("b", 10), Table("c", 10), Table("d", 10)}, options);
+  ASSERT_TRUE(kept_whole) << kept_whole.error().message;
+  for (const auto& parts : kept_whole->shards) {
+    for (const PlannedPart& part : parts) EXPECT_EQ(part.end_column, 0);
+  }
+  options.most_bytes = 14000;  // 3.5 columns: three parts would have 3, 3 and 4
+  const auto plan = PlanShards({table}, options);
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const ShardLoad& load : plan->loads) EXPECT_LE(load.table_bytes, options.most_bytes);
 }
 
 }  // namespace

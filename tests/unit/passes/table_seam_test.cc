@@ -21,9 +21,9 @@ constexpr const char* kHead = R"(graph @g(%ids: i64[batch, 20],
   %table = constant() payload "0123456789abcdef0123456789abcdef" : f32[1000, 8]
 )";
 
-TableSeam SeamOf(const std::string& nodes, bool is_cut_by_rows = false) {
+TableSeam SeamOf(const std::string& nodes, TableCut cut = TableCut::kNone) {
   const auto graph = ParseOrFail(kHead + nodes + "}\n");
-  return SeamFinder(*graph, {"table"}, {{"batch", 100}}).Find({"table"}, is_cut_by_rows);
+  return SeamFinder(*graph, {"table"}, {{"batch", 100}}).Find({"table"}, cut);
 }
 
 TEST(TableSeam, RowsOfOneIdCrossAsTheyAre) {
@@ -74,6 +74,27 @@ TEST(TableSeam, IdsOfAnotherLookUpKeepTheTable) {
   EXPECT_EQ(seam.stays, "its ids are not computed of the inputs alone");
 }
 
+TEST(TableSeam, IdsThatAMaskChoosesArePlacedBesideTheTable) {
+  const TableSeam seam = SeamOf(R"(
+  %flags = cast(%item) {to = i64} : i64[batch]
+  %places = cumsum(%flags) {axis = 0, exclusive = 0, reverse = 0} : i64[batch]
+  %rows = gather(%table, %places) {axis = 0} : f32[batch, 8]
+  return %rows
+)");
+  EXPECT_EQ(seam.stays, "");
+  EXPECT_EQ(seam.crossing, Names{"rows"});
+}
+
+TEST(TableSeam, SumsOfFloatsThatIdsAreMadeOfStayWithTheRest) {
+  const TableSeam seam = SeamOf(R"(
+  %sums = cumsum(%x) {axis = 0, exclusive = 0, reverse = 0} : f32[batch, 4]
+  %as_ids = cast(%sums) {to = i64} : i64[batch, 4]
+  %rows = gather(%table, %as_ids) {axis = 0} : f32[batch, 4, 8]
+  return %rows
+)");
+  EXPECT_EQ(seam.stays, "its ids are not computed of the inputs alone");
+}
+
 TEST(TableSeam, PartsLeaveRowsOfOthersOutBeforeTheyAreSummed) {
   const TableSeam seam = SeamOf(R"(
   %rows = gather(%table, %ids) {axis = 0} : f32[batch, 20, 8]
@@ -81,7 +102,7 @@ TEST(TableSeam, PartsLeaveRowsOfOthersOutBeforeTheyAreSummed) {
   %sum = reduce_sum(%curved) {axes = [1], keepdims = 0} : f32[batch, 8]
   return %sum
 )",
-                                /*is_cut_by_rows=*/true);
+                                TableCut::kRows);
   EXPECT_EQ(seam.crossing, Names{"sum"});
   ASSERT_EQ(seam.partial.size(), 1u);
   EXPECT_EQ(seam.partial[0].rows, "curved");
@@ -95,7 +116,7 @@ TEST(TableSeam, PartsCannotTakeWhatIsNotLinear) {
   return %most
 )";
   EXPECT_EQ(SeamOf(nodes).crossing, Names{"most"});
-  EXPECT_EQ(SeamOf(nodes, /*is_cut_by_rows=*/true).crossing, Names{"rows"});
+  EXPECT_EQ(SeamOf(nodes, TableCut::kRows).crossing, Names{"rows"});
 }
 
 TEST(TableSeam, EachLookUpHasItsOwnSeam) {
@@ -117,6 +138,25 @@ TEST(TypesOnWire, AreWhatIsSent) {
   EXPECT_EQ(TypesOnWire(rows, Wire::kInt8)[1].ToString(), "f32[batch, 1]");
   const TensorType codes{Dtype::kU8, {Expr::Symbol("batch"), 8}};
   EXPECT_EQ(TypesOnWire(codes, Wire::kInt8)[0], codes);
+}
+
+// What mixes columns, or has other numbers for each, stays outside.
+TEST(TableSeam, OfATableThatIsCutByColumnsAllBeforeTheSeamHasThem) {
+  const std::string nodes = R"(
+  %rows = gather(%table, %ids) {axis = 0} : f32[batch, 20, 8]
+  %weighted = mul(%rows, %weights) : f32[batch, 20, 8]
+  %sum = reduce_sum(%weighted) {axes = [1], keepdims = 0} : f32[batch, 8]
+  %gate = sigmoid(%sum) : f32[batch, 8]
+  %scale = constant() [1, 2, 3, 4, 5, 6, 7, 8] : f32[8]
+  %scaled = mul(%gate, %scale) : f32[batch, 8]
+  %norm = reduce_sum(%scaled) {axes = [1], keepdims = 0} : f32[batch]
+  return %norm
+)";
+  EXPECT_EQ(SeamOf(nodes).crossing, Names{"norm"});
+  const TableSeam seam = SeamOf(nodes, TableCut::kColumns);
+  EXPECT_EQ(seam.crossing, Names{"sum"});
+  EXPECT_EQ(seam.by_columns, (Names{"rows", "weighted", "sum"}));
+  EXPECT_TRUE(seam.partial.empty());
 }
 
 }  // namespace

@@ -53,11 +53,12 @@ class Part:
 
 @dataclass(frozen=True)
 class TablePart:
-    """Rows of a table, where they are."""
+    """Rows of a table, or columns of all its rows, where they are."""
 
     part: int  # the number of a shard; that of the dense part is how many shards there are
     first_row: int
     rows: int
+    columns: slice | None = None  # None: all of them
 
 
 class ShardedManifest:
@@ -78,7 +79,7 @@ class ShardedManifest:
         self.dims = {symbol["name"]: (symbol["min"], symbol["max"]) for symbol in manifest["symbols"]}
         self.tables = {entry["table"]: _table_info(entry) for entry in manifest["tables"]}
         self.places = {
-            entry["table"]: [TablePart(place["step"], place["first_row"], place["rows"]) for place in entry.get("parts", [])]
+            entry["table"]: [_table_part(place) for place in entry.get("parts", [])]
             for entry in manifest["tables"]
         }
         self.plan: dict[str, Any] = manifest["shards"]
@@ -116,6 +117,12 @@ def _infos(entries: Sequence[Mapping[str, Any]]) -> tuple[TensorInfo, ...]:
     return tuple(
         TensorInfo(entry["name"], entry["dtype"], tuple(int(dim) if dim.isdigit() else dim for dim in entry["shape"])) for entry in entries
     )
+
+
+def _table_part(place: Mapping[str, Any]) -> TablePart:
+    first = place.get("first_column", 0)
+    columns = slice(first, first + place["columns"]) if "columns" in place else None
+    return TablePart(place["step"], place["first_row"], place["rows"], columns)
 
 
 def _table_info(entry: Mapping[str, Any]) -> TableInfo:
@@ -185,7 +192,8 @@ class PartHolder:
         """Puts those of the rows into the current weights that lie here."""
         for place in self._rows[table] if self.current is not None else ():
             here = (ids >= place.first_row) & (ids < place.first_row + place.rows)
-            self.current.model.update_rows(table, ids[here] - place.first_row, rows[here])
+            values = rows[here] if place.columns is None else np.ascontiguousarray(rows[here][:, place.columns])
+            self.current.model.update_rows(table, ids[here] - place.first_row, values)
 
     def _open(self, path: str | os.PathLike[str]) -> WeightSet:
         artifact = ShardedManifest(path)
