@@ -200,6 +200,8 @@ class NodeImporter {
     if (elements != 1) {
       return ModelError("the condition is " + condition->type.ToString() + ", expected 1 element");
     }
+    if (condition->type.dtype != Dtype::kBool)
+      return ModelError("the condition is " + condition->type.ToString() + ", expected bool");
     if (known) {
       FUSEC_ASSIGN(const auto taken,
                    InlineSubgraph(*branches[known->GetInt(0) != 0 ? 1 : 0], {}, state_, scope_));

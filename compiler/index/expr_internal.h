@@ -19,6 +19,13 @@ inline __int128 FloorDivide(__int128 a, __int128 b) {
   return quotient - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
+// a / b where that leaves no remainder and fits: INT64_MIN by -1 does not.
+inline std::optional<int64_t> DivideExactly(int64_t a, int64_t b) {
+  const __int128 quotient = static_cast<__int128>(a) / b;
+  if (quotient * b != a || quotient > INT64_MAX) return std::nullopt;
+  return static_cast<int64_t>(quotient);
+}
+
 // An atom with exactly these operands; nothing is simplified.
 AtomRef MakeAtom(Atom::Kind kind, Expr left, Expr right);
 inline Expr FromTerm(Expr::Term term) {

@@ -8,6 +8,7 @@
 
 namespace fusec {
 
+using index_internal::DivideExactly;
 using index_internal::DividePolynomial;
 using index_internal::Division;
 using index_internal::ExactQuotient;
@@ -41,11 +42,10 @@ Division DivideByTerm(const Expr& dividend, const Term& divisor) {
   for (const Term& term : dividend.terms()) {
     auto atoms = DivideAtoms(term.atoms, divisor.atoms);
     const __int128 coefficient = term.coefficient;
-    const int64_t count =
-        !atoms ? 0
-               : static_cast<int64_t>(term.atoms.empty()
-                                          ? FloorDivide(coefficient, divisor.coefficient)
-                                          : coefficient / divisor.coefficient);
+    const __int128 exact = !atoms               ? 0
+                           : term.atoms.empty() ? FloorDivide(coefficient, divisor.coefficient)
+                                                : coefficient / divisor.coefficient;
+    const int64_t count = exact > INT64_MAX ? 0 : static_cast<int64_t>(exact);
     if (count != 0) quotient.push_back({count, *std::move(atoms)});
     const int64_t left = term.coefficient - count * divisor.coefficient;
     if (left != 0) remainder.push_back({left, term.atoms});
@@ -62,10 +62,10 @@ Division DivideBySum(const Expr& dividend, const Expr& divisor) {
   }
   Division division{Expr(), dividend};
   for (const Term& term : dividend.terms()) {
-    if (term.coefficient % lead->coefficient != 0) continue;
+    const auto count = DivideExactly(term.coefficient, lead->coefficient);
     auto atoms = DivideAtoms(term.atoms, lead->atoms);
-    if (!atoms) continue;
-    const Expr factor = FromTerm({term.coefficient / lead->coefficient, *std::move(atoms)});
+    if (!count || !atoms) continue;
+    const Expr factor = FromTerm({*count, *std::move(atoms)});
     Expr rest = division.remainder - factor * divisor;
     if (rest.terms().size() >= division.remainder.terms().size()) continue;
     division.quotient = division.quotient + factor;
@@ -182,12 +182,13 @@ class DividedExpr {
     Expr::Terms multiple, small;
     for (const Term& term : rest.terms()) {
       auto atoms = DivideAtoms(term.atoms, factor.atoms);
-      if (term.atoms.empty() && factor.atoms.empty()) {
+      const auto exact = DivideExactly(term.coefficient, factor.coefficient);
+      if (atoms && exact) {
+        multiple.push_back({*exact, *std::move(atoms)});
+      } else if (term.atoms.empty() && factor.atoms.empty() && factor.coefficient != -1) {
         const auto count = static_cast<int64_t>(FloorDivide(term.coefficient, factor.coefficient));
         multiple.push_back({count, {}});
         small.push_back({term.coefficient - count * factor.coefficient, {}});
-      } else if (atoms && term.coefficient % factor.coefficient == 0) {
-        multiple.push_back({term.coefficient / factor.coefficient, *std::move(atoms)});
       } else {
         small.push_back(term);
       }
@@ -331,8 +332,9 @@ Expr Product(ArrayRef<Expr> factors) {
 }
 
 bool IsMultiple(const Expr& expr, int64_t divisor) {
-  return std::all_of(expr.terms().begin(), expr.terms().end(),
-                     [&](const Expr::Term& term) { return term.coefficient % divisor == 0; });
+  return std::all_of(expr.terms().begin(), expr.terms().end(), [&](const Expr::Term& term) {
+    return divisor == -1 || term.coefficient % divisor == 0;
+  });
 }
 
 }  // namespace fusec

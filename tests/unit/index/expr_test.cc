@@ -74,6 +74,7 @@ TEST(Expr, SaturatesInsteadOfWrapping) {
   EXPECT_EQ(Max(INT64_MIN, E("batch - 9"), TestRanges()).ToString(), "batch - 9");
   EXPECT_EQ(FloorDiv(INT64_MIN, -1, Ranges()).AsConstant(), INT64_MAX);
   EXPECT_EQ(FloorDiv(INT64_MIN, -2, Ranges()).AsConstant(), INT64_C(1) << 62);
+  EXPECT_FALSE(FloorDiv(INT64_MIN, E("batch - max(batch, 2)"), TestRanges()).AsConstant());
 }
 
 TEST(Expr, ParseErrorsNameTheColumn) {
