@@ -193,9 +193,10 @@ std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header
 }
 
 std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement header,
-                                         const CExpr& last, size_t loads) {
+                                         const CExpr& last, size_t loads, int64_t rows) {
+  if (rows == 1) return {std::move(header)};
   return Writer(builder, std::move(header), last, std::nullopt)
-      .Write(loads, kOfTile, "of a thread, whose loads are under way at a time",
+      .Write(loads, std::min(rows, kOfTile), "of a thread, whose loads are under way at a time",
              "what is loaded is asked for before the first of it is stored");
 }
 

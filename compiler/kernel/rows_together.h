@@ -34,7 +34,8 @@ std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header
 // The same of a thread's rows of a tile, of which it makes elements from others at the same places:
 // a load would wait for the store before it, since the compiler cannot tell that they are of
 // different memory. `loads` statements of the body come before what makes and stores the elements.
+// A thread has at most `rows` rows; of one alone the loop stays as it is.
 std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement header,
-                                         const CExpr& last, size_t loads);
+                                         const CExpr& last, size_t loads, int64_t rows);
 
 }  // namespace fusec

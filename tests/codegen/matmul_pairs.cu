@@ -340,7 +340,7 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
   constexpr int kRowsAtOnce = 16;            // that the block's threads make
   constexpr int kMoreLeftStride0 = 96;       // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;       // elements per step of axis 1 of "more_left"
-  constexpr int kRowsTogether = 4;           // of a thread, whose loads are under way at a time
+  constexpr int kRowsTogether = 2;           // of a thread, whose loads are under way at a time
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -693,7 +693,7 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* __restrict__ second_or
   constexpr int kTileVectors = 16;         // kLanes columns each
   constexpr int kRowsAtOnce = 16;          // that the block's threads make
   constexpr int kMoreFieldsStride0 = 160;  // elements per step of axis 0 of "more_fields"
-  constexpr int kRowsTogether = 4;         // of a thread, whose loads are under way at a time
+  constexpr int kRowsTogether = 2;         // of a thread, whose loads are under way at a time
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];

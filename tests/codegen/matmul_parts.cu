@@ -467,7 +467,7 @@ k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_combined_tr
   constexpr int kTileVectors = 8;      // kLanes columns each
   constexpr int kRowsAtOnce = 32;      // that the block's threads make
   constexpr int kGateStride0 = 120;    // elements per step of axis 0 of "gate"
-  constexpr int kRowsTogether = 4;     // of a thread, whose loads are under way at a time
+  constexpr int kRowsTogether = 2;     // of a thread, whose loads are under way at a time
   constexpr int kTargetSite = 1;       // who reports a bad index: gather
   constexpr int kHistorySite = 2;      // who reports a bad index: gather
   using Shape = TileShape<Arithmetic::kTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,

@@ -275,8 +275,9 @@ class TilePlanner : ProductPlanner {
     if (!all_inside) builder_.Open(/*is_branch=*/true);
     const std::string end = IsShared() ? "last_tile_row" : "tile_rows_here";
     Let(end, MinOf(FromTileRow(rows), RowCount() - "first_row"), 0, tile.rows);
-    const CExpr at_once = names.Constant("rows_at_once", BlockSizeOf(schedule_) / vectors,
-                                         "that the block's threads make");
+    const int64_t rows_at_once = BlockSizeOf(schedule_) / vectors;
+    const CExpr at_once =
+        names.Constant("rows_at_once", rows_at_once, "that the block's threads make");
     Statement header =
         LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x" / count), end, at_once);
     builder_.Open();
@@ -291,15 +292,16 @@ class TilePlanner : ProductPlanner {
         Statement::Let(VectorType("float", lanes), "sums", Checked(sums, "vector" * lanes)));
     builder_.CloseLanes();
     header.body = builder_.Close();
-    for (Statement& statement : InRows(std::move(header), end))
+    const int64_t of_thread = CeilDiv(tile.rows / tile.split_k.blocks, rows_at_once);
+    for (Statement& statement : InRows(std::move(header), end, of_thread))
       builder_.Append(std::move(statement));
     if (all_inside) return;
     builder_.CloseIf("vector" * lanes < columns_);
   }
 
-  // The loop over a thread's rows of the tile, whose body begins with locals: what it loads for
-  // several rows is under way together, if it loads any.
-  std::vector<Statement> InRows(Statement loop, const CExpr& end) {
+  // The loop over a thread's rows of the tile, at most `rows`, whose body begins with locals: what
+  // it loads for several rows is under way together, if it loads any.
+  std::vector<Statement> InRows(Statement loop, const CExpr& end, int64_t rows) {
     const auto is_load = [](const Statement& statement) {
       return statement.kind == Statement::Kind::kLet && statement.place.word() != "row";
     };
@@ -307,7 +309,7 @@ class TilePlanner : ProductPlanner {
     const auto last = std::find_if_not(first, loop.body.end(), is_load);
     if (first == last || first->place.word() == "sums") return {std::move(loop)};
     const auto loads = static_cast<size_t>(last - loop.body.begin());
-    return WithLoadsTogether(builder_, std::move(loop), end, loads);
+    return WithLoadsTogether(builder_, std::move(loop), end, loads, rows);
   }
 
   void LetProduct(const CExpr& value) {
