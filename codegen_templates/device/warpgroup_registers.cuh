@@ -31,6 +31,7 @@ constexpr bool kSharesRegisters = Shape::kGroups == 2 ||
                                   (Shape::kIsSplit && kHasNeighbour<Shape, kMakes>);
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// Leaves registers to the threads that multiply.
 template <class Shape, bool kMakes>
 __device__ __forceinline__ void LeaveRegisters() {
   if constexpr (kSharesRegisters<Shape, kMakes>)
@@ -45,12 +46,14 @@ __device__ __forceinline__ void TakeRegisters() {
         "setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters<Shape, kMakes>.of_multiplying));
 }
 
-// Gives back what TakeRegisters took, and takes it.
+// Gives back what TakeRegisters took.
 template <class Shape, bool kMakes>
 __device__ __forceinline__ void ReturnRegisters() {
   if constexpr (kSharesRegisters<Shape, kMakes>)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters<Shape, kMakes>.at_first));
 }
+
+// Takes back what LeaveRegisters left.
 template <class Shape, bool kMakes>
 __device__ __forceinline__ void TakeRegistersBack() {
   if constexpr (kSharesRegisters<Shape, kMakes>)

@@ -193,10 +193,14 @@ std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header
 }
 
 std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement header,
-                                         const CExpr& last, size_t loads, int64_t rows) {
-  if (rows == 1) return {std::move(header)};
+                                         const CExpr& last, size_t locals, int64_t rows) {
+  const auto begin = header.body.begin();
+  const bool has_loads =
+      std::any_of(begin, begin + static_cast<int64_t>(locals),
+                  [](const Statement& local) { return !IsOfNumbers(local.value); });
+  if (!has_loads || rows == 1) return {std::move(header)};
   return Writer(builder, std::move(header), last, std::nullopt)
-      .Write(loads, std::min(rows, kOfTile), "of a thread, whose loads are under way at a time",
+      .Write(locals, std::min(rows, kOfTile), "of a thread, whose loads are under way at a time",
              "what is loaded is asked for before the first of it is stored");
 }
 

@@ -33,9 +33,10 @@ std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header
 
 // The same of a thread's rows of a tile, of which it makes elements from others at the same places:
 // a load would wait for the store before it, since the compiler cannot tell that they are of
-// different memory. `loads` statements of the body come before what makes and stores the elements.
-// A thread has at most `rows` rows; of one alone the loop stays as it is.
+// different memory. The body begins with `locals` that may be loaded, before what makes and stores
+// the elements. A thread has at most `rows` rows; of one alone, or without a load, the loop stays
+// as it is.
 std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement header,
-                                         const CExpr& last, size_t loads, int64_t rows);
+                                         const CExpr& last, size_t locals, int64_t rows);
 
 }  // namespace fusec

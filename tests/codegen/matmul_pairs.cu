@@ -340,7 +340,6 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
   constexpr int kRowsAtOnce = 16;            // that the block's threads make
   constexpr int kMoreLeftStride0 = 96;       // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;       // elements per step of axis 1 of "more_left"
-  constexpr int kRowsTogether = 2;           // of a thread, whose loads are under way at a time
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -391,38 +390,28 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
     const int last_tile_row = min(first_tile_row + kBlockRows, batch * kRowsPerBatch - first_row);
     const Vector<Half, kLanes> first_bias_1_channels_last_vector =
         LoadVector<kLanes>(first_bias_1_channels_last + vector * kLanes);
-    for (int group = first_tile_row + threadIdx.x / kTileVectors; group < last_tile_row;
-         group += kRowsTogether * kRowsAtOnce) {
-      // what is loaded is asked for before the first of it is stored
+    for (int tile_row = first_tile_row + threadIdx.x / kTileVectors; tile_row < last_tile_row;
+         tile_row += kRowsAtOnce) {
+      const int row = first_row + tile_row;
+      const int row_0_2 = row / kRow1Count;
+      const int row_1_2 = row % kRow1Count;
+      Vector<Half, kLanes> more_left_vector;
+      const Vector<float, kLanes> sums =
+          ClusterSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
       #pragma unroll
-      for (int member = 0; member < kRowsTogether; ++member) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float product = sums.at[lane];
+        const float first_bias_1_channels_last_value =
+            ToFloat(first_bias_1_channels_last_vector.at[lane]);
+        // add
+        const float biased = product + first_bias_1_channels_last_value;
+        // relu
+        const float fields = biased < 0.0f ? 0.0f : biased;
+        more_left_vector.at[lane] = ToHalf(fields);
       }
-      #pragma unroll
-      for (int member = 0; member < kRowsTogether; ++member) {
-        const int tile_row = group + member * kRowsAtOnce;
-        if (tile_row < last_tile_row) {
-          const int row = first_row + tile_row;
-          const int row_0_2 = row / kRow1Count;
-          const int row_1_2 = row % kRow1Count;
-          Vector<Half, kLanes> more_left_vector;
-          const Vector<float, kLanes> sums =
-              ClusterSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-          #pragma unroll
-          for (int lane = 0; lane < kLanes; ++lane) {
-            const float product = sums.at[lane];
-            const float first_bias_1_channels_last_value =
-                ToFloat(first_bias_1_channels_last_vector.at[lane]);
-            // add
-            const float biased = product + first_bias_1_channels_last_value;
-            // relu
-            const float fields = biased < 0.0f ? 0.0f : biased;
-            more_left_vector.at[lane] = ToHalf(fields);
-          }
-          StoreVector(
-              more_left + row_0_2 * kMoreLeftStride0 + row_1_2 * kMoreLeftStride1 + vector * kLanes,
-              more_left_vector);
-        }
-      }
+      StoreVector(
+          more_left + row_0_2 * kMoreLeftStride0 + row_1_2 * kMoreLeftStride1 + vector * kLanes,
+          more_left_vector);
     }
   }
 
@@ -477,7 +466,6 @@ k00_interaction_linear_relu_warpgroup_64x64(const Half* __restrict__ first_folde
   constexpr int kRowsAtOnce = 16;            // that the block's threads make
   constexpr int kMoreLeftStride0 = 96;       // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;       // elements per step of axis 1 of "more_left"
-  constexpr int kRowsTogether = 4;           // of a thread, whose loads are under way at a time
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -526,38 +514,28 @@ k00_interaction_linear_relu_warpgroup_64x64(const Half* __restrict__ first_folde
     const int tile_rows_here = min(kTileRows, batch * kRowsPerBatch - first_row);
     const Vector<Half, kLanes> first_bias_1_channels_last_vector =
         LoadVector<kLanes>(first_bias_1_channels_last + vector * kLanes);
-    for (int group = threadIdx.x / kTileVectors; group < tile_rows_here;
-         group += kRowsTogether * kRowsAtOnce) {
-      // what is loaded is asked for before the first of it is stored
+    for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
+         tile_row += kRowsAtOnce) {
+      const int row = first_row + tile_row;
+      const int row_0_2 = row / kRow1Count;
+      const int row_1_2 = row % kRow1Count;
+      Vector<Half, kLanes> more_left_vector;
+      const Vector<float, kLanes> sums =
+          TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
       #pragma unroll
-      for (int member = 0; member < kRowsTogether; ++member) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float product = sums.at[lane];
+        const float first_bias_1_channels_last_value =
+            ToFloat(first_bias_1_channels_last_vector.at[lane]);
+        // add
+        const float biased = product + first_bias_1_channels_last_value;
+        // relu
+        const float fields = biased < 0.0f ? 0.0f : biased;
+        more_left_vector.at[lane] = ToHalf(fields);
       }
-      #pragma unroll
-      for (int member = 0; member < kRowsTogether; ++member) {
-        const int tile_row = group + member * kRowsAtOnce;
-        if (tile_row < tile_rows_here) {
-          const int row = first_row + tile_row;
-          const int row_0_2 = row / kRow1Count;
-          const int row_1_2 = row % kRow1Count;
-          Vector<Half, kLanes> more_left_vector;
-          const Vector<float, kLanes> sums =
-              TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-          #pragma unroll
-          for (int lane = 0; lane < kLanes; ++lane) {
-            const float product = sums.at[lane];
-            const float first_bias_1_channels_last_value =
-                ToFloat(first_bias_1_channels_last_vector.at[lane]);
-            // add
-            const float biased = product + first_bias_1_channels_last_value;
-            // relu
-            const float fields = biased < 0.0f ? 0.0f : biased;
-            more_left_vector.at[lane] = ToHalf(fields);
-          }
-          StoreVector(
-              more_left + row_0_2 * kMoreLeftStride0 + row_1_2 * kMoreLeftStride1 + vector * kLanes,
-              more_left_vector);
-        }
-      }
+      StoreVector(
+          more_left + row_0_2 * kMoreLeftStride0 + row_1_2 * kMoreLeftStride1 + vector * kLanes,
+          more_left_vector);
     }
   }
 }
@@ -693,7 +671,6 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* __restrict__ second_or
   constexpr int kTileVectors = 16;         // kLanes columns each
   constexpr int kRowsAtOnce = 16;          // that the block's threads make
   constexpr int kMoreFieldsStride0 = 160;  // elements per step of axis 0 of "more_fields"
-  constexpr int kRowsTogether = 2;         // of a thread, whose loads are under way at a time
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -744,38 +721,28 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* __restrict__ second_or
     const int last_tile_row = min(first_tile_row + kBlockRows, batch * kRowsPerBatch - first_row);
     const Vector<Half, kLanes> second_bias_1_channels_last_vector =
         LoadVector<kLanes>(second_bias_1_channels_last + vector * kLanes);
-    for (int group = first_tile_row + threadIdx.x / kTileVectors; group < last_tile_row;
-         group += kRowsTogether * kRowsAtOnce) {
-      // what is loaded is asked for before the first of it is stored
+    for (int tile_row = first_tile_row + threadIdx.x / kTileVectors; tile_row < last_tile_row;
+         tile_row += kRowsAtOnce) {
+      const int row = first_row + tile_row;
+      const int row_0_2 = row / kRow1Count;
+      const int row_1_2 = row % kRow1Count;
+      Vector<Half, kLanes> more_fields_vector;
+      const Vector<float, kLanes> sums =
+          ClusterSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
       #pragma unroll
-      for (int member = 0; member < kRowsTogether; ++member) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float product = sums.at[lane];
+        const float second_bias_1_channels_last_value =
+            ToFloat(second_bias_1_channels_last_vector.at[lane]);
+        // add
+        const float more_biased = product + second_bias_1_channels_last_value;
+        // relu
+        const float more_fields_value = more_biased < 0.0f ? 0.0f : more_biased;
+        more_fields_vector.at[lane] = ToHalf(more_fields_value);
       }
-      #pragma unroll
-      for (int member = 0; member < kRowsTogether; ++member) {
-        const int tile_row = group + member * kRowsAtOnce;
-        if (tile_row < last_tile_row) {
-          const int row = first_row + tile_row;
-          const int row_0_2 = row / kRow1Count;
-          const int row_1_2 = row % kRow1Count;
-          Vector<Half, kLanes> more_fields_vector;
-          const Vector<float, kLanes> sums =
-              ClusterSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-          #pragma unroll
-          for (int lane = 0; lane < kLanes; ++lane) {
-            const float product = sums.at[lane];
-            const float second_bias_1_channels_last_value =
-                ToFloat(second_bias_1_channels_last_vector.at[lane]);
-            // add
-            const float more_biased = product + second_bias_1_channels_last_value;
-            // relu
-            const float more_fields_value = more_biased < 0.0f ? 0.0f : more_biased;
-            more_fields_vector.at[lane] = ToHalf(more_fields_value);
-          }
-          StoreVector(more_fields + row_0_2 * kMoreFieldsStride0 + row_1_2 * kMoreFieldsColumns +
-                          vector * kLanes,
-                      more_fields_vector);
-        }
-      }
+      StoreVector(more_fields + row_0_2 * kMoreFieldsStride0 + row_1_2 * kMoreFieldsColumns +
+                      vector * kLanes,
+                  more_fields_vector);
     }
   }
 
@@ -830,7 +797,6 @@ k01_mul_linear_relu_warpgroup_64x64(const Half* __restrict__ second_ordered_pane
   constexpr int kTileVectors = 16;         // kLanes columns each
   constexpr int kRowsAtOnce = 16;          // that the block's threads make
   constexpr int kMoreFieldsStride0 = 160;  // elements per step of axis 0 of "more_fields"
-  constexpr int kRowsTogether = 4;         // of a thread, whose loads are under way at a time
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -879,38 +845,28 @@ k01_mul_linear_relu_warpgroup_64x64(const Half* __restrict__ second_ordered_pane
     const int tile_rows_here = min(kTileRows, batch * kRowsPerBatch - first_row);
     const Vector<Half, kLanes> second_bias_1_channels_last_vector =
         LoadVector<kLanes>(second_bias_1_channels_last + vector * kLanes);
-    for (int group = threadIdx.x / kTileVectors; group < tile_rows_here;
-         group += kRowsTogether * kRowsAtOnce) {
-      // what is loaded is asked for before the first of it is stored
+    for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
+         tile_row += kRowsAtOnce) {
+      const int row = first_row + tile_row;
+      const int row_0_2 = row / kRow1Count;
+      const int row_1_2 = row % kRow1Count;
+      Vector<Half, kLanes> more_fields_vector;
+      const Vector<float, kLanes> sums =
+          TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
       #pragma unroll
-      for (int member = 0; member < kRowsTogether; ++member) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float product = sums.at[lane];
+        const float second_bias_1_channels_last_value =
+            ToFloat(second_bias_1_channels_last_vector.at[lane]);
+        // add
+        const float more_biased = product + second_bias_1_channels_last_value;
+        // relu
+        const float more_fields_value = more_biased < 0.0f ? 0.0f : more_biased;
+        more_fields_vector.at[lane] = ToHalf(more_fields_value);
       }
-      #pragma unroll
-      for (int member = 0; member < kRowsTogether; ++member) {
-        const int tile_row = group + member * kRowsAtOnce;
-        if (tile_row < tile_rows_here) {
-          const int row = first_row + tile_row;
-          const int row_0_2 = row / kRow1Count;
-          const int row_1_2 = row % kRow1Count;
-          Vector<Half, kLanes> more_fields_vector;
-          const Vector<float, kLanes> sums =
-              TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
-          #pragma unroll
-          for (int lane = 0; lane < kLanes; ++lane) {
-            const float product = sums.at[lane];
-            const float second_bias_1_channels_last_value =
-                ToFloat(second_bias_1_channels_last_vector.at[lane]);
-            // add
-            const float more_biased = product + second_bias_1_channels_last_value;
-            // relu
-            const float more_fields_value = more_biased < 0.0f ? 0.0f : more_biased;
-            more_fields_vector.at[lane] = ToHalf(more_fields_value);
-          }
-          StoreVector(more_fields + row_0_2 * kMoreFieldsStride0 + row_1_2 * kMoreFieldsColumns +
-                          vector * kLanes,
-                      more_fields_vector);
-        }
-      }
+      StoreVector(more_fields + row_0_2 * kMoreFieldsStride0 + row_1_2 * kMoreFieldsColumns +
+                      vector * kLanes,
+                  more_fields_vector);
     }
   }
 }

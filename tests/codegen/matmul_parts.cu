@@ -467,7 +467,6 @@ k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_combined_tr
   constexpr int kTileVectors = 8;      // kLanes columns each
   constexpr int kRowsAtOnce = 32;      // that the block's threads make
   constexpr int kGateStride0 = 120;    // elements per step of axis 0 of "gate"
-  constexpr int kRowsTogether = 2;     // of a thread, whose loads are under way at a time
   constexpr int kTargetSite = 1;       // who reports a bad index: gather
   constexpr int kHistorySite = 2;      // who reports a bad index: gather
   using Shape = TileShape<Arithmetic::kTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
@@ -550,38 +549,28 @@ k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_combined_tr
   if (vector * kLanes < kGateColumns) {
     const int tile_rows_here = min(kTileRows, batch * kRowsPerBatch - first_row);
     const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
-    for (int group = threadIdx.x / kTileVectors; group < tile_rows_here;
-         group += kRowsTogether * kRowsAtOnce) {
-      // what is loaded is asked for before the first of it is stored
+    for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
+         tile_row += kRowsAtOnce) {
+      const int row = first_row + tile_row;
+      const int row_0_2 = row / kRow1Count;
+      const int row_1_2 = row % kRow1Count;
+      Vector<float, kLanes> gate_vector;
+      const Vector<float, kLanes> sums = PlainUnlessFinite(
+          TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
+          RowOf(beside_combined, tile_row),
+          weight_combined_transposed + vector * kLanes * kHiddenDepth, kHiddenDepth);
       #pragma unroll
-      for (int member = 0; member < kRowsTogether; ++member) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float product = sums.at[lane];
+        const float bias_value = bias_vector.at[lane];
+        // add
+        const float sum = product + bias_value;
+        // sigmoid
+        const float gate_value = Sigmoid(sum);
+        gate_vector.at[lane] = gate_value;
       }
-      #pragma unroll
-      for (int member = 0; member < kRowsTogether; ++member) {
-        const int tile_row = group + member * kRowsAtOnce;
-        if (tile_row < tile_rows_here) {
-          const int row = first_row + tile_row;
-          const int row_0_2 = row / kRow1Count;
-          const int row_1_2 = row % kRow1Count;
-          Vector<float, kLanes> gate_vector;
-          const Vector<float, kLanes> sums = PlainUnlessFinite(
-              TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
-              RowOf(beside_combined, tile_row),
-              weight_combined_transposed + vector * kLanes * kHiddenDepth, kHiddenDepth);
-          #pragma unroll
-          for (int lane = 0; lane < kLanes; ++lane) {
-            const float product = sums.at[lane];
-            const float bias_value = bias_vector.at[lane];
-            // add
-            const float sum = product + bias_value;
-            // sigmoid
-            const float gate_value = Sigmoid(sum);
-            gate_vector.at[lane] = gate_value;
-          }
-          StoreVector(gate + row_0_2 * kGateStride0 + row_1_2 * kGateColumns + vector * kLanes,
-                      gate_vector);
-        }
-      }
+      StoreVector(gate + row_0_2 * kGateStride0 + row_1_2 * kGateColumns + vector * kLanes,
+                  gate_vector);
     }
   }
 }

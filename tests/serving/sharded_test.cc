@@ -196,20 +196,25 @@ TEST_F(ShardedProgram, WhatCrossesIsRoundedWhereAsked) {
   }
 }
 
+// That of `old_path` a refit with the weights of `model`, and an update to that, answer as `anew_path`, which has these weights.
+void ExpectRefitIsShardingAnew(const std::string& old_path, const std::string& anew_path, const std::string& model,
+                               const std::string& refitted_path) {
+  RunFusec("refit " + old_path + " --weights " + model + " -o " + refitted_path);
+  Program refitted(refitted_path, ShardDevices().c_str()), anew(anew_path, ShardDevices().c_str());
+  Program updated(old_path, ShardDevices().c_str());
+  Context a(refitted), b(anew), c(updated);
+  const Call call(50, 3);
+  const Answers expected = Answer(b, call);
+  EXPECT_EQ(Answer(a, call), expected);
+  EXPECT_NE(Answer(c, call), expected);
+  updated.UpdateWeights(refitted_path);
+  EXPECT_EQ(Answer(c, call), expected);
+}
+
 TEST_F(ShardedProgram, RefitIsShardingAnew) {
   for (const char* flags : {"", " --table-storage 'bag=int8' --wire int8"}) {
     const std::string old_path = folder_.Sharded(1, "old", flags), anew_path = folder_.Sharded(2, "anew", flags);
-    const std::string refitted_path = folder_ / "refitted";
-    RunFusec("refit " + old_path + " --weights " + folder_.Model(2) + " -o " + refitted_path);
-    Program refitted(refitted_path, ShardDevices().c_str()), anew(anew_path, ShardDevices().c_str());
-    Program updated(old_path, ShardDevices().c_str());
-    Context a(refitted), b(anew), c(updated);
-    const Call call(50, 3);
-    const Answers expected = Answer(b, call);
-    EXPECT_EQ(Answer(a, call), expected);
-    EXPECT_NE(Answer(c, call), expected);
-    updated.UpdateWeights(refitted_path);
-    EXPECT_EQ(Answer(c, call), expected);
+    ExpectRefitIsShardingAnew(old_path, anew_path, folder_.Model(2), folder_ / "refitted");
   }
 }
 
@@ -386,17 +391,8 @@ TEST_P(WideTables, AreCutByColumnsAndGiveTheBitsOfTheWhole) {
 
 TEST_P(WideTables, RefitIsShardingAnew) {
   const std::string sharding = "shard --shards 8 --replicate-below 0 ";
-  const std::string old_path = Made(sharding, 1, "old"), anew_path = Made(sharding, 2, "anew"), refitted_path = folder_ / "refitted";
-  RunFusec("refit " + old_path + " --weights " + Model(2) + " -o " + refitted_path);
-  Program refitted(refitted_path, ShardDevices().c_str()), anew(anew_path, ShardDevices().c_str());
-  Program updated(old_path, ShardDevices().c_str());
-  Context a(refitted), b(anew), c(updated);
-  const Call call(50, 3);
-  const Answers expected = Answer(b, call);
-  EXPECT_EQ(Answer(a, call), expected);
-  EXPECT_NE(Answer(c, call), expected);
-  updated.UpdateWeights(refitted_path);
-  EXPECT_EQ(Answer(c, call), expected);
+  const std::string old_path = Made(sharding, 1, "old"), anew_path = Made(sharding, 2, "anew");
+  ExpectRefitIsShardingAnew(old_path, anew_path, Model(2), folder_ / "refitted");
 }
 INSTANTIATE_TEST_SUITE_P(Storages, WideTables, testing::Values("", " --table-storage '*=f16'"));
 

@@ -302,14 +302,12 @@ class TilePlanner : ProductPlanner {
   // The loop over a thread's rows of the tile, at most `rows`, whose body begins with locals: what
   // it loads for several rows is under way together, if it loads any.
   std::vector<Statement> InRows(Statement loop, const CExpr& end, int64_t rows) {
-    const auto is_load = [](const Statement& statement) {
-      return statement.kind == Statement::Kind::kLet && statement.place.word() != "row";
-    };
-    const auto first = std::find_if(loop.body.begin(), loop.body.end(), is_load);
-    const auto last = std::find_if_not(first, loop.body.end(), is_load);
-    if (first == last || first->place.word() == "sums") return {std::move(loop)};
-    const auto loads = static_cast<size_t>(last - loop.body.begin());
-    return WithLoadsTogether(builder_, std::move(loop), end, loads, rows);
+    const auto first_other =
+        std::find_if(loop.body.begin(), loop.body.end(), [](const Statement& statement) {
+          return statement.kind != Statement::Kind::kLet || statement.place.word() == "sums";
+        });
+    const auto locals = static_cast<size_t>(first_other - loop.body.begin());
+    return WithLoadsTogether(builder_, std::move(loop), end, locals, rows);
   }
 
   void LetProduct(const CExpr& value) {

@@ -40,6 +40,13 @@ class WrittenBuffers {
   std::vector<bool> written_;
 };
 
+// Whether they differ in nothing but when they run: tuning launches a kernel several times in a
+// run.
+bool DoTheSame(const Step& a, Step b) {
+  b.when = a.when;
+  return a == b;
+}
+
 }  // namespace
 
 Status CheckStepOrder(const Manifest& manifest, const std::vector<Step>& steps,
@@ -56,9 +63,8 @@ Status CheckRunOrder(const Manifest& manifest, const std::vector<Step>& steps,
   for (const Step& step : steps) {
     FUSEC_RT_ASSIGN(const bool runs, Runs(step, symbols));
     if (!runs) continue;
-    // The same kernel again, as tuning launches it, makes the same values.
     if (last && last->when && step.when && last->outputs == step.outputs &&
-        last->name != step.name) {
+        !DoTheSame(*last, step)) {
       return Fail(FUSEC_BAD_ARTIFACT, "steps \"", last->name, "\" and \"", step.name,
                   "\" make the same values, but both run for these dims");
     }

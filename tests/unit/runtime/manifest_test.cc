@@ -1,9 +1,9 @@
 #include "runtime/src/artifact/manifest.h"
 
+#include <fusec/fusec.hpp>
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fusec/fusec.hpp>
 #include <random>
 
 #include "runtime/src/artifact/artifact.h"
@@ -44,7 +44,8 @@ constexpr Edit kEdits[] = {
     {"\"kind\": \"arena\"", "\"kind\": \"output\"", "buffers[5] belongs to none of the outputs"},
     {"\"elements\": \"12\"", "\"elements\": \"batch\"",
      "buffers[2].elements is \"batch\", expected a number"},
-    {"\"buffer\": 1}", "\"buffer\": 1, \"index_limits\": []}", "inputs[1].index_axis is missing"},
+    {"\"buffer\": 1}", "\"buffer\": 1, \"index_limits\": []}",
+     "inputs[1].index_axis is missing"},
     {"\"buffer\": 1}", "\"buffer\": 1, \"index_limits\": [\"3\", \"4\"], \"index_axis\": 7}",
      "inputs[1].index_axis is 7, expected an integer in 0.."},
     {"\"buffer\": 1}", "\"buffer\": 1, \"index_limits\": [\"3\", \"4\"], \"index_axis\": 0}",
@@ -54,14 +55,12 @@ constexpr Edit kEdits[] = {
     {"\"buffer\": 6}", "\"buffer\": 6, \"sizes\": [-2, -1]}",
      "outputs[0].sizes[0] is -2, expected an integer in -1.."},
     {"\"outputs\": [{",
-     "\"run_time_sizes\": {\"name\": \"s\", \"dtype\": \"f32\", \"shape\": [\"1\"], \"buffer\": "
-     "5}, "
+     "\"run_time_sizes\": {\"name\": \"s\", \"dtype\": \"f32\", \"shape\": [\"1\"], \"buffer\": 5}, "
      "\"outputs\": [{",
      "run_time_sizes.buffer is 5, expected a buffer of its own of kind output"},
     {"\"extent\": \"10\"", "\"extent\": null", "index_sites[0].extent is null, expected a text"},
     {"\"targets\": {",
-     "\"tables\": [{\"table\": \"t\", \"dtype\": \"f32\", \"rows\": 1, \"columns\": 4, "
-     "\"storage\": \"f32\", \"buffer\": 5}], "
+     "\"tables\": [{\"table\": \"t\", \"dtype\": \"f32\", \"rows\": 1, \"columns\": 4, \"storage\": \"f32\", \"buffer\": 5}], "
      "\"targets\": {",
      "tables[0].buffer is 5, expected a constant of f32 with 16 bytes"},
     {"\"targets\": {", "\"targets\": [], \"t\": {", "targets is a list, expected an object"},
@@ -72,8 +71,7 @@ constexpr Edit kEdits[] = {
     {"\"outputs_in_device_memory\": false", "\"outputs_in_device_memory\": 0",
      "targets.cpu.steps[1].outputs_in_device_memory is 0, expected true or false"},
     {"\"bias\": 3", "\"bias\": 1", "targets.cpu.steps[0].bias is 1, expected a buffer of f32"},
-    {"\"bias\": 3", "\"bias\": 3, \"addend\": 1",
-     "targets.cpu.steps[0].addend is 1, expected a buffer of f32"},
+    {"\"bias\": 3", "\"bias\": 3, \"addend\": 1", "targets.cpu.steps[0].addend is 1, expected a buffer of f32"},
     {"\"bias\": 3", "\"bias\": 3, \"bias_stride\": 4",
      "targets.cpu.steps[0].bias_stride is 4, expected a text"},
     {"\"bias\": 3", "\"bias\": 3, \"addend\": 4",
@@ -84,17 +82,13 @@ constexpr Edit kEdits[] = {
      "steps[0].inputs is [2, 0, 3], but the step passes buffers [0, 2, 3]"},
     {"\"outputs\": [6]", "\"outputs\": [6, 5]",
      "steps[1].inputs is [5, 1, 4], but the step passes buffers [1, 4]"},
-    {"\"name\": \"y\"", "\"name\": \"z\"",
-     "outputs[0].buffer is 6, expected the buffer of that name"},
-    {"{\"buffer\": 5}, {\"buffer\": 1}, {\"buffer\": 4}, {\"buffer\": 6},\n   {\"dim\": \"batch\", "
-     "\"type\": \"i32\"}, "
+    {"\"name\": \"y\"", "\"name\": \"z\"", "outputs[0].buffer is 6, expected the buffer of that name"},
+    {"{\"buffer\": 5}, {\"buffer\": 1}, {\"buffer\": 4}, {\"buffer\": 6},\n   {\"dim\": \"batch\", \"type\": \"i32\"}, "
      "{\"errors\": true}], \"inputs\": [5, 1, 4], \"outputs\": [6]",
-     "{\"buffer\": 6}, {\"buffer\": 1}, {\"buffer\": 4}, {\"buffer\": 5}, {\"errors\": true}], "
-     "\"inputs\": [6, 1, 4], "
+     "{\"buffer\": 6}, {\"buffer\": 1}, {\"buffer\": 4}, {\"buffer\": 5}, {\"errors\": true}], \"inputs\": [6, 1, 4], "
      "\"outputs\": [5]",
      "targets.cpu.steps: \"k01_gather_add\" reads buffer \"y\", which no step before it writes"},
-    {"{\"buffer\": 6},\n   {\"dim\": \"batch\", \"type\": \"i32\"}, {\"errors\": true}], "
-     "\"inputs\": [5, 1, 4], "
+    {"{\"buffer\": 6},\n   {\"dim\": \"batch\", \"type\": \"i32\"}, {\"errors\": true}], \"inputs\": [5, 1, 4], "
      "\"outputs\": [6]",
      "{\"errors\": true}], \"inputs\": [1, 4], \"outputs\": [5]",
      "targets.cpu.steps: none writes output \"y\""},
@@ -127,8 +121,7 @@ TEST(ManifestTest, EveryMistakeNamesFileAndKey) {
     EXPECT_EQ(opened.error().code, FUSEC_BAD_ARTIFACT);
     EXPECT_TRUE(opened.error().message.starts_with(artifact.path())) << opened.error().message;
     EXPECT_NE(opened.error().message.find(edit.error), std::string::npos)
-        << opened.error().message << "\n"
-        << edit.error;
+        << opened.error().message << "\n" << edit.error;
   }
 }
 
@@ -195,15 +188,9 @@ TEST(ManifestTest, SurvivesRandomDamage) {
     for (int change = static_cast<int>(random() % 3); change >= 0; --change) {
       const size_t at = random() % text.size();
       switch (random() % 3) {
-        case 0:
-          text[at] = kBytes[random() % (sizeof(kBytes) - 1)];
-          break;
-        case 1:
-          text.erase(at, random() % 20);
-          break;
-        default:
-          text.insert(at, text.substr(random() % text.size(), random() % 40));
-          break;
+        case 0: text[at] = kBytes[random() % (sizeof(kBytes) - 1)]; break;
+        case 1: text.erase(at, random() % 20); break;
+        default: text.insert(at, text.substr(random() % text.size(), random() % 40)); break;
       }
     }
     const auto manifest = ParseManifest(text, "manifest.json");
