@@ -9,7 +9,7 @@ PYTHON is that of serve.py, which has the model, the engines and what "bare" is;
 connection that is kept, ask with the binary tensor extension. Ways:
 
   echo, proxy     an ingress deployment that answers with nothing, behind Ray's proxy: what one call of Ray's allows
-  echo, listens   a replica that answers with nothing, and listens itself: what uvicorn allows, and the clients
+  echo, listens   a replica that answers with nothing, and listens itself: what connections allow, and the clients
   fusec, proxy    an application of fusec.serve behind Ray's proxy: proxy, gateway, and replica of the model
   ENGINE, listens the replicas of a model, which listen themselves, with fusec or onnxruntime in them
 
@@ -40,6 +40,7 @@ import uvloop  # noqa: E402
 from fusec.serve import DirectOptions, GatewayOptions, app  # noqa: E402
 from fusec.serve._direct import DirectServer  # noqa: E402
 from fusec.serve._gateway import Gateway  # noqa: E402
+from fusec.serve._http_protocol import Answer  # noqa: E402
 from ray import serve  # noqa: E402
 from serve import CLIENTS, ROOT, Served, bare_rows, batch_rows, body_of, report, started  # noqa: E402
 
@@ -62,7 +63,7 @@ class Replica:
 
     async def __init__(self, served, engine, port):
         self._server = await started(served, engine)
-        self._direct = DirectServer(Gateway(OneModel(self._server), GatewayOptions()), DirectOptions(("127.0.0.1", port)))
+        self._direct = DirectServer(Gateway(OneModel(self._server), GatewayOptions()), DirectOptions(("127.0.0.1", port)), self._server)
         await self._direct.start()
 
     async def body(self, rows):
@@ -98,13 +99,23 @@ class EchoBehindProxy:
         return nothing
 
 
+class Nothing:
+    """In place of a model: it answers with nothing."""
+
+    name = "m"
+
+    def begin(self, data, start, size, json_length, done):
+        asyncio.get_running_loop().call_soon(done, Answer(b"", 0))
+        return self
+
+    def cancel(self):
+        pass
+
+
 @serve.deployment(**QUIET)
 class EchoThatListens:
     async def __init__(self, port):
-        import fusec.serve._direct as direct
-
-        direct.HttpGateway = lambda _: nothing
-        self._direct = DirectServer(Gateway(None), DirectOptions(("127.0.0.1", port)))
+        self._direct = DirectServer(Gateway(None), DirectOptions(("127.0.0.1", port)), Nothing())
         await self._direct.start()
 
     async def __del__(self):

@@ -28,7 +28,8 @@ for part in ${@:-torch serve}; do
   case $part in
     torch) in_environment torch torch_cases "torch==$TORCH_VERSION" "onnxscript==$ONNXSCRIPT_VERSION" || status=1 ;;
     serve)
-      in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_direct serve_operations' "ray[serve]==$RAY_VERSION" "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" \
+      in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_direct serve_listener serve_operations' "ray[serve]==$RAY_VERSION" \
+        "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" "httptools==$HTTPTOOLS_VERSION" \
         || status=1
       # That the benchmarks run; their figures want a quiet machine.
       for benchmark in serve serve_http; do

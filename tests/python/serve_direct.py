@@ -129,7 +129,8 @@ class Listening(unittest.IsolatedAsyncioTestCase):
         self.server = ModelServer("lookup", artifact("lookup"), "cpu", BatchOptions(max_delay_ms=500, max_queue=2))
         await self.server.start()
         self.addAsyncCleanup(self.server.close)
-        self.direct = DirectServer(Gateway(LocalBackend({"lookup": self.server})), DirectOptions(("127.0.0.1", self.port)))
+        gateway = Gateway(LocalBackend({"lookup": self.server}))
+        self.direct = DirectServer(gateway, DirectOptions(("127.0.0.1", self.port)), self.server)
         await self.direct.start()
         self.addAsyncCleanup(self.direct.close)
 

@@ -256,7 +256,7 @@ class Http(unittest.IsolatedAsyncioTestCase):
         self.assertIn('fusec_batch_rows_bucket{model="lookup",le="2"} 1', lines)
         self.assertEqual(len(lines), len(set(lines)))
         for line in lines:
-            self.assertRegex(line, r'^# (HELP|TYPE) fusec_\w+ .+$|^fusec_\w+\{(\w+="[^"]*",?)+\} [\d.e+]+$')
+            self.assertRegex(line, r'^# (HELP|TYPE) fusec_\w+ .+$|^fusec_\w+\{(\w+="[^"]*",?)+\} [\d.e+-]+$')
 
     # ---- bad input ----
 

@@ -87,7 +87,7 @@ class Following(unittest.IsolatedAsyncioTestCase):
             statistics = Statistics()
             run = Run(rows, 1, 10, 100, 1)
             statistics.note_run(run)
-            statistics.note_answer(rows, 5, run)
+            statistics.note_answers(1, rows, 5, run)
             statistics.note_request(True, 116)
             return statistics
 

@@ -9,7 +9,7 @@ import concurrent.futures
 import logging
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -92,15 +92,33 @@ class Lane:
         return self._memory[i][:count].view(dtype).reshape(shape)
 
 
-@dataclass(eq=False)
-class _Waiting:
-    request: Request
-    answer: asyncio.Future
-    since: float = field(default_factory=time.perf_counter)
+class Waiting:
+    """A request in the queue. `deliver` is called once in the event loop: with its results or what it failed with, and the version of the
+    model that computed them. It is not called for a request that was cancelled."""
+
+    __slots__ = ("request", "deliver", "since", "is_done", "timer")
+
+    def __init__(self, request: Request, deliver: Callable[[list[np.ndarray] | Exception, int], None]):
+        self.request, self.deliver, self.since = request, deliver, time.perf_counter()
+        self.is_done = False
+        self.timer: asyncio.TimerHandle | None = None  # of its deadline
+
+    def cancel(self) -> None:
+        """Lets the request leave the queue before it is run; of a batch that runs already, its results are dropped."""
+        self.is_done = True
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def end(self, result: list[np.ndarray] | Exception, version: int) -> None:
+        self.cancel()
+        try:
+            self.deliver(result, version)
+        except Exception:
+            logger.exception("an answer was not delivered")
 
 
 class Batcher:
-    """Answers requests in batches. Everything but the lanes runs in one event loop.
+    """Answers requests in batches. Everything but the lanes runs in one event loop, in calls of it: a request has no task of its own.
 
     `version` is asked when a batch begins, and its answer given with the results.
     """
@@ -109,102 +127,121 @@ class Batcher:
         self._signature, self._options, self._metrics, self._version = signature, options, metrics, version
         self._idle = [Lane(model, signature) for _ in range(options.lanes)]
         self._threads = concurrent.futures.ThreadPoolExecutor(options.lanes, "fusec-lane")
-        self._queue: collections.deque[_Waiting] = collections.deque()
+        self._queue: collections.deque[Waiting] = collections.deque()
+        self._queued_rows = 0
         self._running: set[asyncio.Future] = set()
-        self._wake: asyncio.Event | None = None
-        self._gathering: asyncio.Task | None = None
+        self._is_due = False  # a look at the queue in this turn of the loop
+        self._timer: asyncio.TimerHandle | None = None  # the next one, when the first request has waited
+        # Of joined dims, how large they may grow: of that which max_rows counts, it says so already.
+        limits = {name: signature.dims[name][1] for name in signature.joined}
+        self._limits = [(name, most) for name, most in limits.items() if name != signature.row_dim or most < options.max_rows]
         self._is_closed = False
         self.has_failed = False  # since somebody looked: a batch, of which no request was to blame
 
     async def submit(self, request: Request, timeout_ms: float | None = None) -> tuple[list[np.ndarray], int]:
         """The results of a request, in the model's order, and the version of the model that computed them."""
+        answer = asyncio.get_running_loop().create_future()
+
+        def deliver(result: list[np.ndarray] | Exception, version: int) -> None:
+            if isinstance(result, Exception):
+                answer.set_exception(result)
+            else:
+                answer.set_result((result, version))
+
+        waiting = self.begin(request, deliver, timeout_ms)
+        answer.add_done_callback(lambda _: waiting.cancel())  # of a cancelled one, too
+        return await answer
+
+    def begin(
+        self, request: Request, deliver: Callable[[list[np.ndarray] | Exception, int], None], timeout_ms: float | None = None
+    ) -> Waiting:
+        """Puts a request into the queue. Raises RequestError where it may not wait there."""
         if self._is_closed:
             raise Unavailable("the model is being unloaded")
         if len(self._queue) >= self._options.max_queue:
-            self._queue = collections.deque(waiting for waiting in self._queue if not waiting.answer.done())
+            self._queue = collections.deque(waiting for waiting in self._queue if not waiting.is_done)
+            self._queued_rows = sum(waiting.request.rows for waiting in self._queue)
         if len(self._queue) >= self._options.max_queue:
             raise QueueFull(f"{len(self._queue)} requests wait already")
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(request, loop.create_future())
+        waiting = Waiting(request, deliver)
         self._queue.append(waiting)
+        self._queued_rows += request.rows
         self._metrics.queued = len(self._queue)
-        if self._gathering is None:
-            self._wake = asyncio.Event()
-            self._gathering = loop.create_task(self._gather())
-        self._wake.set()
         limit = timeout_ms or self._options.timeout_ms
-        if not limit:
-            return await waiting.answer
-        try:
-            return await asyncio.wait_for(waiting.answer, limit / 1000)
-        except asyncio.TimeoutError:
-            raise DeadlineExceeded(f"no answer within {limit:g} ms") from None
+        if limit:
+            waiting.timer = asyncio.get_running_loop().call_later(limit / 1000, self._expire, waiting, limit)
+        if self._idle and (self._timer is None or self._queued_rows >= self._options.max_rows):
+            self._look_soon()
+        return waiting
+
+    def _expire(self, waiting: Waiting, limit: float) -> None:
+        waiting.end(DeadlineExceeded(f"no answer within {limit:g} ms"), 0)
 
     async def close(self) -> None:
         """Refuses new requests, and returns when those that were accepted have their answers."""
         self._is_closed = True
+        self._look_soon()
         while self._queue or self._running:
             await asyncio.sleep(0.005)
-        if self._gathering is not None:
-            self._gathering.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self._threads.shutdown(wait=False)
 
-    async def _gather(self) -> None:
-        assert self._wake is not None
-        while True:
-            if not self._drop_cancelled() or not self._idle:
-                self._wake.clear()
-                await self._wake.wait()
-                continue
+    def _look_soon(self) -> None:
+        """Looks at the queue when this turn of the loop has read what clients have sent."""
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        """Starts the batches that can be started now, and says when to look again."""
+        self._is_due = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._drop_cancelled() and self._idle:
             wait = self._queue[0].since + self._options.max_delay_ms / 1000 - time.perf_counter()
-            if wait > 0 and self._signature.can_join and not self._is_closed and not self._is_full():
-                self._wake.clear()
-                timer = asyncio.get_running_loop().call_later(wait, self._wake.set)
-                await self._wake.wait()
-                timer.cancel()
-                continue
+            if wait > 0 and self._signature.can_join and not self._is_closed and self._queued_rows < self._options.max_rows:
+                self._timer = asyncio.get_running_loop().call_later(wait, self._look)
+                return
             self._start(self._take())
 
     def _drop_cancelled(self) -> bool:
         """Whether a request is left that somebody waits for."""
-        while self._queue and self._queue[0].answer.done():
-            self._queue.popleft()
+        while self._queue and self._queue[0].is_done:
+            self._queued_rows -= self._queue.popleft().request.rows
         self._metrics.queued = len(self._queue)
         return bool(self._queue)
 
-    def _is_full(self) -> bool:
-        rows = 0
-        for waiting in self._queue:
-            rows += waiting.request.rows
-            if rows >= self._options.max_rows:
-                return True
-        return False
-
-    def _take(self) -> list[_Waiting]:
+    def _take(self) -> list[Waiting]:
         """The first request, and those behind it that may share its run and fit there."""
         first = self._queue.popleft()
-        batch, left = [first], collections.deque()
-        sizes, rows = dict(first.request.sizes), first.request.rows
-        while self._queue:
-            waiting = self._queue.popleft()
-            if waiting.answer.done():
+        batch, left, left_rows = [first], collections.deque(), 0
+        key, rows, most = first.request.key, first.request.rows, self._options.max_rows
+        sizes = dict(first.request.sizes)
+        for waiting in self._queue:
+            if waiting.is_done:
                 continue
             request = waiting.request
-            grown = {name: sizes[name] + request.sizes[name] for name in self._signature.joined}
-            fits = rows + request.rows <= self._options.max_rows and all(
-                size <= self._signature.dims[name][1] for name, size in grown.items()
-            )
-            if request.key == first.request.key and fits:
+            if request.key == key and rows + request.rows <= most and self._grows(sizes, request):
                 batch.append(waiting)
-                sizes.update(grown)
                 rows += request.rows
             else:
                 left.append(waiting)
-        self._queue = left
+                left_rows += request.rows
+        self._queue, self._queued_rows = left, left_rows
         self._metrics.queued = len(left)
         return batch
 
-    def _start(self, batch: list[_Waiting]) -> None:
+    def _grows(self, sizes: dict[str, int], request: Request) -> bool:
+        """Adds the sizes of a request to those of a batch, if they fit there."""
+        if any(sizes[name] + request.sizes[name] > most for name, most in self._limits):
+            return False
+        for name, _ in self._limits:
+            sizes[name] += request.sizes[name]
+        return True
+
+    def _start(self, batch: list[Waiting]) -> None:
         loop = asyncio.get_running_loop()
         lane, version, start = self._idle.pop(), self._version(), time.perf_counter()
         running = loop.run_in_executor(self._threads, lane.run, [waiting.request for waiting in batch])
@@ -213,12 +250,12 @@ class Batcher:
         def finish(done: asyncio.Future) -> None:
             self._idle.append(lane)
             self._running.discard(done)
-            self._wake.set()
+            self._look_soon()
             self._answer(batch, done, version, start, lane.runs)
 
         running.add_done_callback(finish)
 
-    def _answer(self, batch: list[_Waiting], done: asyncio.Future, version: int, start: float, runs: list[Run]) -> None:
+    def _answer(self, batch: list[Waiting], done: asyncio.Future, version: int, start: float, runs: list[Run]) -> None:
         end = time.perf_counter()
         failed = done.exception()
         if failed is not None:
@@ -226,18 +263,20 @@ class Batcher:
             logger.error("a batch failed: %s", failed)
         answers = [RequestError(f"the model failed: {failed}", 500) for _ in batch] if failed else done.result()
         self._metrics.note_batch(sum(waiting.request.rows for waiting in batch), len(batch), end - start)
-        for run in runs:
-            self._metrics.statistics.note_run(run)
-        run_of_each = (run for run in runs for _ in range(run.requests))  # the refused have none
+        self._metrics.wait_seconds.note_all([start - waiting.since for waiting in batch])
+        run_of_each = (i for i, run in enumerate(runs) for _ in range(run.requests))  # the refused have none
+        answered: list[list[Waiting]] = [[] for _ in runs]
         for waiting, answer in zip(batch, answers):
-            self._metrics.note_wait(start - waiting.since)
             run = None if isinstance(answer, BaseException) else next(run_of_each)
-            if waiting.answer.done():
+            if waiting.is_done:
                 continue  # cancelled meanwhile
             if run is None:
                 self._metrics.refused_inputs += failed is None and answer.status == 400
-                waiting.answer.set_exception(answer)
             else:
-                queue_ns = round(1e9 * (start - waiting.since))
-                self._metrics.statistics.note_answer(waiting.request.rows, queue_ns, run)
-                waiting.answer.set_result((answer, version))
+                answered[run].append(waiting)
+            waiting.end(answer, version)
+        for run, its in zip(runs, answered):
+            queue_ns = round(1e9 * sum(start - waiting.since for waiting in its))
+            self._metrics.statistics.note_run(run)
+            self._metrics.statistics.note_answers(len(its), sum(waiting.request.rows for waiting in its), queue_ns, run)
+        self._metrics.settle()

@@ -91,7 +91,7 @@ class ModelDeployment:
         await self._server.start(await ledger.since.remote(name, 1))
         await self._follower.begin()
         backend = _LocalBackend(self._server, ledger, loading, home or serve.get_replica_context().app_name)
-        self._direct = DirectServer(Gateway(backend, loading.gateway), loading.direct)
+        self._direct = DirectServer(Gateway(backend, loading.gateway), loading.direct, self._server)
         await self._direct.start()
 
     async def check_health(self) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Awaitable, Callable, Mapping
 
 from fusec.serve import _http_protocol, _metrics
@@ -20,28 +21,52 @@ logger = logging.getLogger("fusec.serve")
 _MIN_COMPRESSED = 1024  # bytes; a smaller answer is sent as it is
 
 
-class _Disconnected(Exception):
+class Disconnected(Exception):
     """The client has hung up: nobody waits for an answer."""
 
 
 @dataclass
-class _Request:
+class Request:
+    """A request of HTTP; `receive` gives its body, in the messages of ASGI."""
+
     method: str
-    parts: list[str]
+    path: str
     headers: dict[str, str]
     receive: Callable[[], Awaitable[dict[str, Any]]]
 
+    @cached_property
+    def parts(self) -> list[str]:
+        return [part for part in self.path.split("/") if part]
+
 
 @dataclass
-class _Response:
+class Response:
+    """An answer of HTTP."""
+
     body: bytes
     status: int = 200
     content_type: str = "application/json"
     header_length: int | None = None
+    encoding: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        found = {"content-type": self.content_type}
+        if self.encoding:
+            found["content-encoding"] = self.encoding
+        if self.header_length is not None:
+            found[HEADER_LENGTH] = str(self.header_length)
+        return {**found, "content-length": str(len(self.body))}
 
 
-def _json(value: Any, status: int = 200) -> _Response:
-    return _Response(json.dumps(value).encode(), status)
+def infer_response(answer: Answer) -> Response:
+    """The answer to a request of infer."""
+    kind = "application/json" if answer.header_length is None else "application/octet-stream"
+    return Response(answer.body, 200, kind, answer.header_length)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(json.dumps(value).encode(), status)
 
 
 class HttpGateway:
@@ -60,19 +85,28 @@ class HttpGateway:
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        request = _Request(scope["method"], [part for part in path.split("/") if part], headers, receive)
+        try:
+            response = await self.answer(Request(scope["method"], path, headers, receive))
+        except Disconnected:
+            return
+        raw = [(name.encode(), value.encode()) for name, value in response.headers.items()]
+        await send({"type": "http.response.start", "status": response.status, "headers": raw})
+        await send({"type": "http.response.body", "body": response.body})
+
+    async def answer(self, request: Request) -> Response:
+        """The answer to any request, compressed where its client takes that. Raises Disconnected."""
         try:
             response = await self._respond(request)
-        except _Disconnected:
-            return
         except RequestError as error:
-            response = _json({"error": " ".join(str(error).split())}, error.status)
+            response = refusal(error)
+        except Disconnected:
+            raise
         except Exception as error:
-            logger.exception("%s %s failed", request.method, path)
+            logger.exception("%s %s failed", request.method, request.path)
             response = _json({"error": f"the server failed: {type(error).__name__}"}, 500)
-        await _send(response, headers.get("accept-encoding", ""), send)
+        return await packed(response, request.headers.get("accept-encoding", ""))
 
-    async def _respond(self, request: _Request) -> _Response:
+    async def _respond(self, request: Request) -> Response:
         gateway = self._gateway
         match [request.method, *request.parts]:
             case ["POST", "v2", "models", name, "infer"]:
@@ -100,19 +134,17 @@ class HttpGateway:
                 return _changed(name, await (gateway.load(name) if verb == "load" else gateway.unload(name)))
             case ["GET", "metrics"]:
                 text = _metrics.render(await self._backend.samples())
-                return _Response(text.encode(), content_type="text/plain; version=0.0.4; charset=utf-8")
+                return Response(text.encode(), content_type="text/plain; version=0.0.4; charset=utf-8")
             case [("POST" | "DELETE"), "admin", "models", name, *rest]:
                 gateway.check_token(request.headers.get("authorization", ""))
                 return _changed(name, await self._backend.change(name, await self._change(request, name, rest)))
         raise NotFound(f"there is no {request.method} /{'/'.join(request.parts)[:200]}")
 
-    async def _infer(self, request: _Request, name: str, version: str) -> _Response:
+    async def _infer(self, request: Request, name: str, version: str) -> Response:
         asked = HttpInfer(await self._body(request), request.headers.get(HEADER_LENGTH), version)
-        answer: Answer = await self._backend.infer(name, asked)
-        kind = "application/json" if answer.header_length is None else "application/octet-stream"
-        return _Response(answer.body, 200, kind, answer.header_length)
+        return infer_response(await self._backend.infer(name, asked))
 
-    async def _about(self, name: str, version: str, rest: list[str]) -> _Response:
+    async def _about(self, name: str, version: str, rest: list[str]) -> Response:
         match rest:
             case []:
                 return _json(await self._gateway.describe(name, version, "metadata"))
@@ -125,7 +157,7 @@ class HttpGateway:
                 return _json({"name": name, "ready": ready}, 200 if ready else 503)
         raise NotFound(f"there is no page {quoted('/'.join(rest))} of a model")
 
-    async def _change(self, request: _Request, name: str, rest: list[str]) -> Change:
+    async def _change(self, request: Request, name: str, rest: list[str]) -> Change:
         match [request.method, *rest]:
             case ["POST", "weights"]:
                 body = parse_json(await self._body(request))
@@ -142,13 +174,13 @@ class HttpGateway:
 
     # ---- bodies ----
 
-    async def _body(self, request: _Request) -> bytes:
+    async def _body(self, request: Request) -> bytes:
         try:
             return await asyncio.wait_for(self._read(request), self._gateway.options.body_timeout_s)
         except asyncio.TimeoutError:
             raise RequestError(f"the body was not there within {self._gateway.options.body_timeout_s:g} s", 408) from None
 
-    async def _read(self, request: _Request) -> bytes:
+    async def _read(self, request: Request) -> bytes:
         declared = request.headers.get("content-length", "0")
         self._gateway.check_size(int(declared) if declared.isdecimal() else 0)
         encoding = request.headers.get("content-encoding", "identity")
@@ -157,7 +189,7 @@ class HttpGateway:
         while True:
             message = await request.receive()
             if message["type"] == "http.disconnect":
-                raise _Disconnected
+                raise Disconnected
             piece = message.get("body", b"")
             received += len(piece)
             self._gateway.check_size(received)
@@ -169,7 +201,7 @@ class HttpGateway:
         return b"".join(pieces)
 
 
-def _changed(name: str, version: int) -> _Response:
+def _changed(name: str, version: int) -> Response:
     return _json({"model_name": name, "model_version": str(version)})
 
 
@@ -179,16 +211,21 @@ def _slot(text: str) -> str:
     return text
 
 
-async def _send(response: _Response, accepted: str, send: Callable[..., Awaitable[None]]) -> None:
-    body, headers = response.body, {"content-type": response.content_type}
-    if len(body) >= _MIN_COMPRESSED:
+def refusal(error: RequestError) -> Response:
+    """The answer to a request that failed."""
+    return _json({"error": " ".join(str(error).split())}, error.status)
+
+
+def is_packed(body: bytes) -> bool:
+    """Whether an answer is compressed if its client takes that."""
+    return len(body) >= _MIN_COMPRESSED
+
+
+async def packed(response: Response, accepted: str) -> Response:
+    """The answer, with its body as a client accepts it."""
+    body = response.body
+    if is_packed(body):
         deflate = _http_protocol.deflated
         body, encoding = deflate(body, accepted) if len(body) < LARGE_BYTES else await asyncio.to_thread(deflate, body, accepted)
-        if encoding:
-            headers["content-encoding"] = encoding
-    if response.header_length is not None:
-        headers[HEADER_LENGTH] = str(response.header_length)
-    headers["content-length"] = str(len(body))
-    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": response.status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
+        return replace(response, body=body, encoding=encoding)
+    return response

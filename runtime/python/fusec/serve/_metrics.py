@@ -42,6 +42,19 @@ class Histogram:
         self.counts[bisect.bisect_left(self.bounds, value)] += 1
         self.sum += value
 
+    def note_all(self, values: list[float]) -> None:
+        """Notes many values at once, and sorts them for that."""
+        values.sort()
+        done = 0
+        for i, bound in enumerate(self.bounds):
+            if done == len(values):
+                break
+            end = bisect.bisect_right(values, bound, done)
+            self.counts[i] += end - done
+            done = end
+        self.counts[-1] += len(values) - done
+        self.sum += sum(values)
+
     def samples(self, name: str) -> Iterable[tuple[str, dict[str, str], float]]:
         total = 0
         for bound, count in zip((*self.bounds, float("inf")), self.counts):
@@ -64,14 +77,21 @@ class Metrics:
         self.caches: dict[str, tuple[int, int]] = {}  # hits and misses of each table that has one
         self.resident_bytes = 0
         self.statistics = Statistics()
+        self.answered_seconds: list[float] = []  # of requests that got 200, which `settle` counts
 
     def note_request(self, status: int, seconds: float) -> None:
         self.requests[status] = self.requests.get(status, 0) + 1
         self.request_seconds.note(seconds)
         self.statistics.note_request(status == 200, round(1e9 * seconds))
 
-    def note_wait(self, seconds: float) -> None:
-        self.wait_seconds.note(seconds)
+    def settle(self) -> None:
+        """Counts the requests of `answered_seconds`, which have waited for that until their batch was answered."""
+        if self.answered_seconds:
+            count = len(self.answered_seconds)
+            self.requests[200] = self.requests.get(200, 0) + count
+            self.request_seconds.note_all(self.answered_seconds)
+            self.statistics.success.note(round(1e9 * sum(self.answered_seconds)), count)
+            self.answered_seconds = []
 
     def note_batch(self, rows: int, requests: int, seconds: float) -> None:
         self.batch_rows.note(rows)

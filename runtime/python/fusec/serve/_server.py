@@ -18,11 +18,12 @@ from fusec.serve import _protocol, _tracing
 from fusec.serve._batcher import BatchOptions, Batcher, Lane
 from fusec.serve._changes import Change
 from fusec.serve._errors import RequestError, Unavailable
-from fusec.serve._http_protocol import HttpInfer
+from fusec.serve._http_protocol import Answer, HttpInfer
 from fusec.serve._metrics import Metrics
+from fusec.serve._plans import Plan, Plans
 from fusec.serve._protocol import InferRequest, Result
 from fusec.serve._replica import Replica, resident_bytes
-from fusec.serve._signature import Signature, TensorSpec, numpy_dtype, read_signature
+from fusec.serve._signature import Request, Signature, TensorSpec, numpy_dtype, read_signature
 from fusec.serve._statistics import Statistics
 
 logger = logging.getLogger("fusec.serve")
@@ -35,6 +36,51 @@ class _Loaded:
     model: Any
     signature: Signature
     batcher: Batcher
+    plans: Plans
+
+
+class Begun:
+    """A request that is answered without a task. `done` is called once, with its answer or with what it failed with."""
+
+    __slots__ = ("_server", "_plan", "_done", "_start", "_span", "_waiting")
+
+    def __init__(self, server: ModelServer, plan: Plan, size: int, done: Callable[[Answer | RequestError], None]):
+        self._server, self._plan, self._done, self._start = server, plan, done, time.perf_counter()
+        self._span = _tracing.begin("fusec.infer", model=server.name, bytes=size)
+
+    def wait(self, batcher: Batcher, request: Request) -> None:
+        """Waits for a batch. Raises RequestError where it may not."""
+        try:
+            self._waiting = batcher.begin(request, self._deliver, self._plan.timeout_ms)
+        except RequestError as error:
+            self._note(error.status, error)
+            raise
+
+    def cancel(self) -> None:
+        """The client has hung up."""
+        if not self._waiting.is_done:
+            self._waiting.cancel()
+            self._note(_CLIENT_HAS_GONE)
+
+    def _deliver(self, result: list[np.ndarray] | Exception, version: int) -> None:
+        if isinstance(result, RequestError):
+            self._note(result.status, result)
+            self._done(result)
+            return
+        try:
+            answer = self._plan.answer(self._server.name, version, result)
+        except Exception as error:
+            self._note(500, error)
+            self._done(RequestError(f"the server failed: {type(error).__name__}", 500))
+            raise
+        self._server.metrics.answered_seconds.append(time.perf_counter() - self._start)
+        if self._span is not None:
+            _tracing.end(self._span)
+        self._done(answer)
+
+    def _note(self, status: int, error: Exception | None = None) -> None:
+        self._server.metrics.note_request(status, time.perf_counter() - self._start)
+        _tracing.end(self._span, error)
 
 
 class ModelServer(Replica):
@@ -71,7 +117,7 @@ class ModelServer(Replica):
             return model, signature
 
         model, signature = await asyncio.to_thread(load)
-        return _Loaded(model, signature, Batcher(model, signature, self.options, self.metrics, lambda: self.log.version))
+        return _Loaded(model, signature, Batcher(model, signature, self.options, self.metrics, lambda: self.log.version), Plans(signature))
 
     def _open(self, path: str) -> Any:
         return fusec.load(path, self._device)
@@ -108,6 +154,19 @@ class ModelServer(Replica):
         """Answers a request of HTTP or gRPC. Raises RequestError."""
         with self._counted(), _tracing.span("fusec.infer", model=self.name, bytes=request.size):
             return await self._infer(request)
+
+    def begin(self, data: bytes, start: int, size: int, json_length: int, done: Callable[[Answer | RequestError], None]) -> Begun | None:
+        """Begins to answer a request of HTTP without a task, if its tensors are all binary and it looks right; else None, and `infer` has to
+        answer it, or to say what is wrong. Raises RequestError where it may not wait. The body is `size` bytes of `data` from `start` on;
+        its JSON is `json_length` of them."""
+        loaded = self._loaded
+        plan = loaded.plans.plan(data, start, size, json_length) if loaded is not None and json_length <= size else None
+        request = plan.request(data, start + json_length) if plan is not None else None
+        if loaded is None or plan is None or request is None:
+            return None
+        begun = Begun(self, plan, size, done)
+        begun.wait(loaded.batcher, request)
+        return begun
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:

@@ -119,7 +119,7 @@ class Signature:
             low, high = self.dims[name]
             if not low <= size <= high:
                 raise RequestError(f'"{name}" is {size}, the model takes {low} to {high}')
-        return Request(arrays, sizes, self._key(arrays, sizes), sizes.get(self.row_dim, 1))
+        return Request(arrays, sizes, self.key_of(arrays, sizes), sizes.get(self.row_dim, 1))
 
     def _names(self) -> str:
         return ", ".join(f'"{spec.name}"' for spec in self.inputs) or "none"
@@ -133,7 +133,13 @@ class Signature:
                 of = f', as "{dim}" of another input' if isinstance(dim, str) else ""
                 raise RequestError(f'input "{spec.name}" has {size} as dim {axis}, expected {known}{of}')
 
-    def _key(self, arrays: list[np.ndarray], sizes: dict[str, int]) -> Any:
+    @property
+    def has_shared_key(self) -> bool:
+        """Whether the key of a request depends on its sizes alone."""
+        return self.can_join and all(not spec.counts and spec.shape and spec.shape[0] in self.joined for spec in self.inputs)
+
+    def key_of(self, arrays: list[np.ndarray], sizes: dict[str, int]) -> Any:
+        """Of a request; those of equal keys may share a run."""
         if not self.can_join or not self._positions_fit(arrays, sizes):
             return object()  # equals none
         shared: list[Any] = [size for name, size in sizes.items() if name not in self.joined]

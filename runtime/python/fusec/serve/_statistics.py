@@ -16,8 +16,9 @@ class Duration:
     count: int = 0
     ns: int = 0
 
-    def note(self, ns: int) -> None:
-        self.count += 1
+    def note(self, ns: int, count: int = 1) -> None:
+        """`count` times, which took `ns` together."""
+        self.count += count
         self.ns += ns
 
     def add(self, other: Duration) -> None:
@@ -48,10 +49,10 @@ class Compute:
     compute_infer: Duration = field(default_factory=Duration)
     compute_output: Duration = field(default_factory=Duration)
 
-    def note(self, run: Run) -> None:
-        self.compute_input.note(run.input_ns)
-        self.compute_infer.note(run.infer_ns)
-        self.compute_output.note(run.output_ns)
+    def note(self, run: Run, count: int = 1) -> None:
+        self.compute_input.note(count * run.input_ns, count)
+        self.compute_infer.note(count * run.infer_ns, count)
+        self.compute_output.note(count * run.output_ns, count)
 
     def add(self, other: Compute) -> None:
         self.compute_input.add(other.compute_input)
@@ -80,11 +81,11 @@ class Statistics:
         self.runs += 1
         self.batches.setdefault(run.rows, Compute()).note(run)
 
-    def note_answer(self, rows: int, queue_ns: int, run: Run) -> None:
-        """A request that has got its results."""
+    def note_answers(self, requests: int, rows: int, queue_ns: int, run: Run) -> None:
+        """Requests that have got the results of a run, with their rows and waits in all."""
         self.rows += rows
-        self.queue.note(queue_ns)
-        self.compute.note(run)
+        self.queue.note(queue_ns, requests)
+        self.compute.note(run, requests)
 
     def note_request(self, is_answered: bool, ns: int) -> None:
         (self.success if is_answered else self.fail).note(ns)

@@ -1,0 +1,302 @@
+"""Connections of a replica that listens itself: how requests may arrive, what is refused, and that a request which needs no task gets the
+bytes of one that has one. nightly.sh runs it, in an environment with httptools; it needs no Ray."""
+
+import asyncio
+import gzip
+import json
+import unittest
+import unittest.mock
+
+import numpy as np
+from fusec.serve import BatchOptions, GatewayOptions, _tracing
+from fusec.serve._changes import Change
+from fusec.serve._direct import DirectServer
+from fusec.serve._gateway import DirectOptions, Gateway
+from fusec.serve._plans import Plans
+from fusec.serve._server import ModelServer
+from support import artifact
+from test_serve_http import HEADER_LENGTH, LocalBackend, body_of
+
+BINARY = {"binary_data_output": True}
+
+
+def packet(body, headers={}, name="lookup", first="POST /v2/models/{}/infer HTTP/1.1", length=True):
+    """The bytes of a request."""
+    lines = [first.format(name), "host: x"] + [f"{key}: {value}" for key, value in headers.items()]
+    if length:
+        lines.append(f"content-length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def lookup(*ids, headers={}, **parameters):
+    body, found = body_of({"ids": np.array(ids)}, parameters={**BINARY, **parameters})
+    return packet(body, {**found, **headers})
+
+
+def rows_of(answer):
+    """The rows that a look-up got."""
+    status, headers, body = answer
+    assert status == 200, answer
+    return np.frombuffer(body[int(headers[HEADER_LENGTH]) :], np.float32).reshape(-1, 2).tolist()
+
+
+class Connected(unittest.IsolatedAsyncioTestCase):
+    options = BatchOptions(max_delay_ms=1)
+
+    async def asyncSetUp(self):
+        asyncio.get_running_loop().slow_callback_duration = 10  # nothing is told of what the tests themselves compute
+        self.servers = {}
+        for name in ("lookup", "sum", "bools", "pair"):
+            self.servers[name] = ModelServer(name, artifact(name), "cpu", self.options)
+            await self.servers[name].start()
+            self.addAsyncCleanup(self.servers[name].close)
+        self.port = await self.listen(self.servers["lookup"])
+
+    async def listen(self, local):
+        """A port with all models, of which `local` needs no tasks."""
+        options = GatewayOptions(max_body_bytes=100_000, body_timeout_s=0.4, token="secret")
+        direct = DirectServer(Gateway(LocalBackend(self.servers), options), DirectOptions(("127.0.0.1", 0)), local)
+        await direct.start()
+        self.addAsyncCleanup(direct.close)
+        self.connections = direct._http.connections
+        (listening,) = direct._http._server.sockets
+        return listening.getsockname()[1]
+
+    async def connect(self, port=None):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port or self.port)
+        self.addCleanup(writer.close)
+        return reader, writer
+
+    async def answer(self, reader):
+        """(status, headers, body) of the next answer of a connection."""
+        first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        return int(first.split()[1]), headers, await reader.readexactly(int(headers.get("content-length", 0)))
+
+    async def ask(self, data, port=None):
+        reader, writer = await self.connect(port)
+        writer.write(data)
+        return await self.answer(reader)
+
+    async def check_refused(self, status, text, data, is_closed=True):
+        reader, writer = await self.connect()
+        writer.write(data)
+        found, headers, body = await self.answer(reader)
+        self.assertRegex(json.loads(body)["error"], text)
+        self.assertEqual(found, status)
+        if is_closed:
+            self.assertEqual(headers["connection"], "close")
+            self.assertEqual(await reader.read(), b"")
+
+
+class Arrivals(Connected):
+    async def test_many_requests_in_one_packet_are_answered_in_order(self):
+        reader, writer = await self.connect()
+        ids = [i % 3 for i in range(50)]
+        get = packet(b"", first="GET /v2/health/live HTTP/1.1", length=False)
+        writer.write(b"".join(lookup(i) + get for i in ids))
+        for i in ids:
+            self.assertEqual(rows_of(await self.answer(reader)), [[10.0 * i, 10.0 * i + 1]])
+            self.assertEqual((await self.answer(reader))[2], b'{"live": true}')
+        self.assertEqual(self.servers["lookup"].metrics.requests, {200: 50})
+
+    async def test_a_request_in_pieces_of_any_size(self):
+        data = b"\r\n" + lookup(2, 0, 1) + lookup(1)
+        reader, writer = await self.connect()
+        for size in (1, 7, 150, len(data) - 40):
+            for start in range(0, len(data), size):
+                writer.write(data[start : start + size])
+                await asyncio.sleep(0.0005)
+            self.assertEqual(rows_of(await self.answer(reader)), [[20, 21], [0, 1], [10, 11]])
+            self.assertEqual(rows_of(await self.answer(reader)), [[10, 11]])
+
+    async def test_bodies_in_chunks(self):
+        body, headers = body_of({"ids": np.array([2])}, parameters=BINARY)
+        chunks = b"".join(b"%x;why=not\r\n%b\r\n" % (len(body[i : i + 9]), body[i : i + 9]) for i in range(0, len(body), 9))
+        data = packet(b"", {**headers, "transfer-encoding": "chunked"}, length=False) + chunks + b"0\r\ntrailer: 1\r\n\r\n"
+        reader, writer = await self.connect()
+        for pieces in ([data], [data[i : i + 1] for i in range(len(data))]):
+            for piece in pieces:
+                writer.write(piece)
+                await asyncio.sleep(0)
+            self.assertEqual(rows_of(await self.answer(reader)), [[20, 21]])
+        writer.write(data + lookup(1))  # what comes behind it in the same packet has to be sent again
+        self.assertEqual((await self.answer(reader))[1]["connection"], "close")
+        self.assertEqual(await reader.read(), b"")
+        head = packet(b"", {"transfer-encoding": "chunked"}, length=False)
+        await self.check_refused(400, "no body of HTTP/1.1", head + b"zz\r\n")
+        await self.check_refused(413, "more than 100000 bytes", head + b"8000\r\n" + bytes(0x8000) + b"\r\n90000\r\n" + bytes(0x90000))
+        await self.check_refused(408, "not there within 0.4 s", head + b"5\r\nabc")
+        await self.check_refused(400, "no request", packet(b"abc", {"transfer-encoding": "chunked"}))  # and a length, too
+
+    async def test_bodies_that_are_late_or_large(self):
+        await self.check_refused(408, "the body was not there within 0.4 s", lookup(1)[:-3])
+        head = packet(b"", {"content-length": 100_001}, length=False)
+        await self.check_refused(413, "more than 100000 bytes", head)
+        await self.check_refused(413, "more than 100000 bytes", head + bytes(90_000))
+        await self.check_refused(413, "more than 100000 bytes", packet(bytes(5_000_000)))
+
+    async def test_a_client_that_waits_for_leave_to_send_its_body(self):
+        body, headers = body_of({"ids": np.array([2])}, parameters=BINARY)
+        data = packet(body, {**headers, "expect": "100-continue"})
+        reader, writer = await self.connect()
+        for _ in range(2):
+            writer.write(data[: -len(body)])
+            self.assertEqual(await reader.readuntil(b"\r\n\r\n"), b"HTTP/1.1 100 Continue\r\n\r\n")
+            writer.write(body)
+            self.assertEqual(rows_of(await self.answer(reader)), [[20, 21]])
+
+    async def test_garbage(self):
+        for data in (b"garbage\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+                     b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+                     b"POST / HTTP/1.1\r\ncontent-length: 1_0\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET * HTTP/1.1\r\n\r\n"):  # fmt: skip
+            with self.subTest(data=data):
+                await self.check_refused(400 if b"*" not in data else 404, "no request|there is no GET", data, b"*" not in data)
+        await self.check_refused(431, "the head of the request has more than 65536 bytes", b"GET / HTTP/1.1\r\nx: " + b"x" * 70_000)
+        reader, writer = await self.connect()
+        writer.write(lookup(1) + b"garbage\r\n\r\n" + lookup(2))
+        self.assertEqual(rows_of(await self.answer(reader)), [[10, 11]])
+        status, headers, _ = await self.answer(reader)
+        self.assertEqual((status, headers["connection"]), (400, "close"))
+        self.assertEqual(await reader.read(), b"")
+
+    async def test_connections_that_are_not_kept(self):
+        old = packet(b"", first="GET /v2/health/live HTTP/1.0", length=False)
+        for data in (lookup(1, headers={"connection": "close"}), old):
+            reader, writer = await self.connect()
+            writer.write(data + lookup(2))
+            self.assertEqual((await self.answer(reader))[1]["connection"], "close")
+            self.assertEqual(await reader.read(), b"")
+        reader, writer = await self.connect()
+        writer.write(packet(b"", first="HEAD /v2 HTTP/1.1"))
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.assertIn(b"404 Not Found", head)
+        writer.write(lookup(1, headers={"connection": "upgrade", "upgrade": "h2c"}))
+        self.assertEqual(rows_of(await self.answer(reader)), [[10, 11]])
+
+    async def test_a_client_that_reads_late(self):
+        """It is not read on while its answers wait, and then gets all of them."""
+        reader, writer = await self.connect()
+        one, count = packet(b"", first="GET /metrics HTTP/1.1", length=False), 4000
+        writer.write(one * count)
+        await asyncio.sleep(1)
+        (connection,) = self.connections
+        self.assertTrue(connection._is_held)
+        for _ in range(count):
+            self.assertEqual((await self.answer(reader))[0], 200)
+
+
+class HangUps(Connected):
+    options = BatchOptions(max_delay_ms=200)
+
+    async def test_in_the_middle_of_a_request(self):
+        data = lookup(1)
+        for end in (0, 5, data.index(b"\r\n\r\n") + 4, len(data) - 1):
+            _, writer = await self.connect()
+            writer.write(data[:end])
+            await asyncio.sleep(0.01)
+            writer.close()
+        await asyncio.sleep(0.05)
+        self.assertFalse(self.connections)
+        self.assertEqual(self.servers["lookup"].metrics.requests, {})
+
+    async def test_before_the_answer(self):
+        """The request leaves its batch, and its neighbours get theirs."""
+        connections = [await self.connect() for _ in range(4)]
+        for i, (_, writer) in enumerate(connections):
+            writer.write(lookup(i % 3) + lookup(0))
+        await asyncio.sleep(0.05)
+        connections[1][1].close()
+        for i in (0, 2, 3):
+            self.assertEqual(rows_of(await self.answer(connections[i][0])), [[10.0 * (i % 3), 10.0 * (i % 3) + 1]])
+        self.assertEqual(self.servers["lookup"].metrics.requests, {499: 1, 200: 3})
+        self.assertEqual(self.servers["lookup"].statistics().rows, 3)
+
+
+class Answers(Connected):
+    options = BatchOptions(max_delay_ms=20)
+
+    async def test_they_are_those_of_requests_with_a_task(self):
+        other = await self.listen(None)
+        parameters = {"parameters": BINARY}
+        a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(10, dtype=np.float32).reshape(2, 5)
+        outputs = [{"name": "twice", "parameters": {"binary_data": True}}, {"name": "both", "parameters": {"binary_data": True}}]
+        bodies = {
+            "lookup": [body_of({"ids": np.array(ids, np.int64)}, **parameters) for ids in ([0, 2], [1, 1], [], [7, 0], [2, 2])],
+            "pair": [body_of({"b": b + i, "a": a + i}, **parameters) for i in range(2)] + [body_of({"a": a, "b": b}, outputs=outputs, id="x")],
+        }
+        values = np.array([True, False, True])
+        entries = [{"name": n, "datatype": "BOOL", "shape": [3], "parameters": {"binary_data_size": 3}} for n in "ab"]
+        text = json.dumps({"inputs": entries, **parameters}).encode()
+        bodies["bools"] = [(text + values.tobytes() + last, {HEADER_LENGTH: str(len(text))}) for last in (b"\1\1\0", b"\1\2\0", b"\1\1")]
+        for name, asked in bodies.items():
+            port = await self.listen(self.servers[name])
+            for body, headers in asked * 2:
+                data = packet(body, headers, name)
+                (status, one, first), (same, another, second) = await self.ask(data, port), await self.ask(data, other)
+                self.assertEqual((status, first), (same, second))
+                self.assertEqual({**one, "date": ""}, {**another, "date": ""})
+        wrong = dict(self.servers["bools"].metrics.requests)
+        self.assertEqual(wrong, {200: 4, 400: 8})
+
+    async def test_requests_that_repeat_their_json_share_batches(self):
+        ids = [i % 3 for i in range(12)] + [9]
+        answers = await asyncio.gather(*(self.ask(lookup(i)) for i in ids))
+        for i, answer in zip(ids[:-1], answers):
+            self.assertEqual(rows_of(answer), [[10.0 * i, 10.0 * i + 1]])
+        self.assertEqual(answers[-1][0], 400)
+        self.assertRegex(json.loads(answers[-1][2])["error"], "index 9 at position")
+        self.assertEqual(self.servers["lookup"].metrics.requests, {200: 12, 400: 1})
+        self.assertEqual(self.servers["lookup"].metrics.refused_inputs, 1)
+        self.assertGreater(self.servers["lookup"].metrics.batch_rows.sum, self.servers["lookup"].statistics().runs)
+
+    async def test_a_change_shows_in_the_next_answer(self):
+        self.assertIn(b'"model_version": "1"', (await self.ask(lookup(1)))[2])
+        change = Change("rows", "table", ids=np.array([1]), rows=np.array([[5, 6]], np.float32))
+        await LocalBackend(self.servers).change("lookup", change)
+        answer = await self.ask(lookup(1))
+        self.assertIn(b'"model_version": "2"', answer[2])
+        self.assertEqual(rows_of(answer), [[5, 6]])
+
+    async def test_deadlines_and_an_unloaded_model(self):
+        status, _, body = await self.ask(lookup(1, timeout=1000))
+        self.assertEqual((status, json.loads(body)["error"]), (504, "no answer within 1 ms"))
+        await LocalBackend(self.servers).change("lookup", Change("unload"))
+        self.assertEqual((await self.ask(lookup(1)))[0], 503)
+
+    async def test_answers_are_compressed_where_a_client_says_so(self):
+        ids = [i % 3 for i in range(500)]
+        status, headers, body = await self.ask(lookup(*ids, headers={"accept-encoding": "gzip"}))
+        self.assertEqual((status, headers["content-encoding"]), (200, "gzip"))
+        self.assertEqual(rows_of((200, headers, gzip.decompress(body))), [[10.0 * i, 10.0 * i + 1] for i in ids])
+        self.assertNotIn("content-encoding", (await self.ask(lookup(1, headers={"accept-encoding": "gzip"})))[1])
+
+    async def test_plans_are_few(self):
+        plans = Plans(self.servers["lookup"]._loaded.signature)
+        for i in range(1000):
+            body, headers = body_of({"ids": np.array([1])}, parameters=BINARY, id=str(i))
+            self.assertIsNotNone(plans.plan(body, 0, len(body), int(headers[HEADER_LENGTH])))
+        self.assertLessEqual(len(plans._plans), 256)
+
+    async def test_spans(self):
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+        exporter, provider = InMemorySpanExporter(), TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        with (
+            unittest.mock.patch.object(_tracing.trace, "get_tracer_provider", lambda: provider),
+            unittest.mock.patch.object(_tracing, "_next_look", 0.0),
+            unittest.mock.patch.object(_tracing, "_is_seen", False),
+            unittest.mock.patch.object(_tracing, "_tracer", provider.get_tracer("fusec.serve")),
+        ):
+            for local in (self.servers["lookup"], None):
+                port = await self.listen(local)
+                for ids in ([1], [9]):
+                    await self.ask(lookup(*ids), port)
+        found = [(span.name, span.attributes["model"], span.status.is_ok, len(span.events)) for span in exporter.get_finished_spans()]
+        self.assertEqual(found, 2 * [("fusec.infer", "lookup", True, 0), ("fusec.infer", "lookup", False, 1)])
+
+
+del Connected
