@@ -2,6 +2,7 @@
 bytes of one that has one. nightly.sh runs it, in an environment with httptools; it needs no Ray."""
 
 import asyncio
+import gc
 import gzip
 import json
 import unittest
@@ -14,6 +15,7 @@ from fusec.serve._direct import DirectServer
 from fusec.serve._gateway import DirectOptions, Gateway
 from fusec.serve._plans import Plans
 from fusec.serve._server import ModelServer
+from fusec.serve._signature import Request
 from support import artifact
 from test_serve_http import HEADER_LENGTH, LocalBackend, body_of
 
@@ -270,6 +272,19 @@ class Answers(Connected):
         self.assertEqual((status, headers["content-encoding"]), (200, "gzip"))
         self.assertEqual(rows_of((200, headers, gzip.decompress(body))), [[10.0 * i, 10.0 * i + 1] for i in ids])
         self.assertNotIn("content-encoding", (await self.ask(lookup(1, headers={"accept-encoding": "gzip"})))[1])
+
+    async def test_a_request_that_is_answered_is_not_kept(self):
+        """Its memory goes with it, without the garbage collector."""
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        reader, writer = await self.connect()
+        for count in range(3):
+            writer.write(lookup(*[1] * 4000))
+            self.assertEqual((await self.answer(reader))[0], 200)
+            await asyncio.sleep(0.01)
+            held = [entry for entry in gc.get_objects() if isinstance(entry, Request)]
+            self.assertEqual(held, [])
 
     async def test_plans_are_few(self):
         plans = Plans(self.servers["lookup"]._loaded.signature)

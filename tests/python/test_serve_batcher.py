@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import io
 import os
 import pathlib
@@ -12,11 +13,11 @@ import unittest.mock
 
 import fusec
 import numpy as np
-from fusec.serve import BatchOptions, DeadlineExceeded, QueueFull, RequestError, Unavailable
-from fusec.serve._batcher import Lane
+from fusec.serve import BatchOptions, DeadlineExceeded, QueueFull, RequestError, Unavailable, _batcher
+from fusec.serve._batcher import Crowd, Lane
 from fusec.serve._changes import Change
 from fusec.serve._server import ModelServer
-from fusec.serve._signature import OutputRows, Signature, TensorSpec
+from fusec.serve._signature import OutputRows, Request, Signature, TensorSpec
 from support import FOLDER, artifact
 
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "end_to_end" / "models"
@@ -43,6 +44,18 @@ class Stuck:
         self.batches.append(requests)
         self.go.wait(30)
         return self._run(requests)
+
+
+class Crowds(unittest.TestCase):
+    def test_all_are_as_many_as_there_were(self):
+        crowd = Crowd()
+        self.assertFalse(any(crowd.is_all(present, 0.1 * present) for present in range(1, 10)))  # nothing is known yet
+        for now in (1.2, 1.4):
+            self.assertFalse(crowd.is_all(8, now))
+            self.assertTrue(crowd.is_all(9, now))
+        self.assertTrue(crowd.is_all(12, 1.5))
+        self.assertFalse(crowd.is_all(11, 1.6))
+        self.assertFalse(crowd.is_all(12, 9.0))  # that is long ago
 
 
 class Batches(unittest.IsolatedAsyncioTestCase):
@@ -172,6 +185,35 @@ class Batches(unittest.IsolatedAsyncioTestCase):
             else:
                 np.testing.assert_array_equal(answer["rows"], [[i % 3 * 10, i % 3 * 10 + 1] for i in i])
         self.assertEqual(server.metrics.refused_inputs, 2)
+
+    async def test_nobody_waits_when_all_have_asked(self):
+        """Clients that wait for their answers are all there before the delay is over; where few ask, it is kept to."""
+        server, request = await self.served(artifact("sum"), BatchOptions(max_delay_ms=100)), {"x": np.ones((1, 4), np.float32)}
+
+        async def seconds(clients):
+            start = time.perf_counter()
+            await asyncio.gather(*(server.predict(request) for _ in range(clients)))
+            return time.perf_counter() - start
+
+        with unittest.mock.patch.object(_batcher, "_LATELY_S", 0.25):
+            rounds = [await seconds(12) for _ in range(40)]
+            self.assertGreater(rounds[0], 0.09)
+            self.assertLess(sorted(rounds[10:])[15], 0.05)
+            self.assertGreater(await seconds(3), 0.09)
+            await asyncio.sleep(0.6)
+            self.assertGreater(await seconds(12), 0.09)
+        self.assertLess(server.statistics().runs, 46)
+
+    async def test_a_request_that_is_answered_is_not_kept(self):
+        """Its memory goes with it, without the garbage collector."""
+        server, request = await self.served(artifact("sum"), BatchOptions(max_delay_ms=0)), {"x": np.ones((1, 4), np.float32)}
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for _ in range(5):
+            await server.predict(request)
+        await asyncio.sleep(0.05)  # a lane's thread may still end its call
+        self.assertFalse([entry for entry in gc.get_objects() if isinstance(entry, Request)])
 
     async def test_the_queue_has_an_end_and_requests_leave_it(self):
         server = await self.served(artifact("sum"), BatchOptions(max_delay_ms=0, max_queue=3, lanes=1))

@@ -21,6 +21,8 @@ from fusec.serve._signature import Request, Signature
 from fusec.serve._statistics import Run
 
 logger = logging.getLogger("fusec.serve")
+_LATELY_S = 1.0
+_MANY = 8  # requests at once
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class BatchOptions:
     """How requests are gathered."""
 
     max_rows: int = 1024  # of a batch; a larger request is a batch of its own
-    max_delay_ms: float = 1.0  # that the first request of a batch waits for others
+    max_delay_ms: float = 1.0  # that the first request of a batch waits for others, if others may come (Crowd)
     max_queue: int = 1024  # requests that wait; one more gets 429
     lanes: int = 2  # batches that run at a time
     timeout_ms: float = 0.0  # of a request that gives none itself; 0 for no limit
@@ -92,27 +94,50 @@ class Lane:
         return self._memory[i][:count].view(dtype).reshape(shape)
 
 
+class Crowd:
+    """How many requests there were at once lately. Where clients wait for their answers before they ask again, nobody is left to wait for
+    when all of them have asked: the next batch need not be delayed. Few requests say nothing of that."""
+
+    def __init__(self) -> None:
+        self._end, self._most, self._most_before = 0.0, 0, 0
+
+    def is_all(self, present: int, now: float) -> bool:
+        """Notes the requests that are there, and says whether more are to be expected."""
+        if now >= self._end:
+            self._most_before = self._most if now < self._end + _LATELY_S else 0
+            self._end, self._most = now + _LATELY_S, 0
+        if present > self._most:
+            self._most = present
+        return present >= self._most_before >= _MANY and present >= self._most
+
+
+Deliver = Callable[[list[np.ndarray] | Exception, int], None]
+
+
 class Waiting:
     """A request in the queue. `deliver` is called once in the event loop: with its results or what it failed with, and the version of the
     model that computed them. It is not called for a request that was cancelled."""
 
     __slots__ = ("request", "deliver", "since", "is_done", "timer")
 
-    def __init__(self, request: Request, deliver: Callable[[list[np.ndarray] | Exception, int], None]):
-        self.request, self.deliver, self.since = request, deliver, time.perf_counter()
-        self.is_done = False
+    def __init__(self, request: Request, deliver: Deliver):
+        self.request, self.since, self.is_done = request, time.perf_counter(), False
+        self.deliver: Deliver | None = deliver
         self.timer: asyncio.TimerHandle | None = None  # of its deadline
 
     def cancel(self) -> None:
         """Lets the request leave the queue before it is run; of a batch that runs already, its results are dropped."""
-        self.is_done = True
+        self.is_done, self.deliver = True, None  # which may hold this: the request's memory is not left to the garbage collector
         if self.timer is not None:
             self.timer.cancel()
+            self.timer = None
 
     def end(self, result: list[np.ndarray] | Exception, version: int) -> None:
+        deliver = self.deliver
         self.cancel()
         try:
-            self.deliver(result, version)
+            if deliver is not None:
+                deliver(result, version)
         except Exception:
             logger.exception("an answer was not delivered")
 
@@ -128,7 +153,7 @@ class Batcher:
         self._idle = [Lane(model, signature) for _ in range(options.lanes)]
         self._threads = concurrent.futures.ThreadPoolExecutor(options.lanes, "fusec-lane")
         self._queue: collections.deque[Waiting] = collections.deque()
-        self._queued_rows = 0
+        self._queued_rows, self._running_requests, self._crowd = 0, 0, Crowd()
         self._running: set[asyncio.Future] = set()
         self._is_due = False  # a look at the queue in this turn of the loop
         self._timer: asyncio.TimerHandle | None = None  # the next one, when the first request has waited
@@ -152,9 +177,7 @@ class Batcher:
         answer.add_done_callback(lambda _: waiting.cancel())  # of a cancelled one, too
         return await answer
 
-    def begin(
-        self, request: Request, deliver: Callable[[list[np.ndarray] | Exception, int], None], timeout_ms: float | None = None
-    ) -> Waiting:
+    def begin(self, request: Request, deliver: Deliver, timeout_ms: float | None = None) -> Waiting:
         """Puts a request into the queue. Raises RequestError where it may not wait there."""
         if self._is_closed:
             raise Unavailable("the model is being unloaded")
@@ -170,7 +193,8 @@ class Batcher:
         limit = timeout_ms or self._options.timeout_ms
         if limit:
             waiting.timer = asyncio.get_running_loop().call_later(limit / 1000, self._expire, waiting, limit)
-        if self._idle and (self._timer is None or self._queued_rows >= self._options.max_rows):
+        is_all = self._crowd.is_all(len(self._queue) + self._running_requests, waiting.since)
+        if self._idle and (is_all or self._timer is None or self._queued_rows >= self._options.max_rows):
             self._look_soon()
         return waiting
 
@@ -200,11 +224,17 @@ class Batcher:
             self._timer.cancel()
             self._timer = None
         while self._drop_cancelled() and self._idle:
-            wait = self._queue[0].since + self._options.max_delay_ms / 1000 - time.perf_counter()
-            if wait > 0 and self._signature.can_join and not self._is_closed and self._queued_rows < self._options.max_rows:
+            now = time.perf_counter()
+            wait = self._queue[0].since + self._options.max_delay_ms / 1000 - now
+            if wait > 0 and self._queued_rows < self._options.max_rows and self._may_grow(now):
                 self._timer = asyncio.get_running_loop().call_later(wait, self._look)
                 return
             self._start(self._take())
+
+    def _may_grow(self, now: float) -> bool:
+        """Whether others may come that share a run with those that wait."""
+        is_all = self._crowd.is_all(len(self._queue) + self._running_requests, now)
+        return self._signature.can_join and not self._is_closed and not is_all
 
     def _drop_cancelled(self) -> bool:
         """Whether a request is left that somebody waits for."""
@@ -246,8 +276,10 @@ class Batcher:
         lane, version, start = self._idle.pop(), self._version(), time.perf_counter()
         running = loop.run_in_executor(self._threads, lane.run, [waiting.request for waiting in batch])
         self._running.add(running)
+        self._running_requests += len(batch)
 
         def finish(done: asyncio.Future) -> None:
+            self._running_requests -= len(batch)
             self._idle.append(lane)
             self._running.discard(done)
             self._look_soon()
