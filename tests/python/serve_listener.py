@@ -5,6 +5,7 @@ import asyncio
 import gc
 import gzip
 import json
+import time
 import unittest
 import unittest.mock
 
@@ -131,6 +132,21 @@ class Arrivals(Connected):
         await self.check_refused(408, "not there within 0.4 s", head + b"5\r\nabc")
         await self.check_refused(400, "no request", packet(b"abc", {"transfer-encoding": "chunked"}))  # and a length, too
 
+    async def test_chunks_that_are_mostly_something_else(self):
+        body, headers = body_of({"ids": np.array([2] * 2000)}, parameters=BINARY)
+        head = packet(b"", {**headers, "transfer-encoding": "chunked"}, length=False)
+        smallest = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+        self.assertEqual(rows_of(await self.ask(head + smallest + b"0\r\n\r\n")), [[20, 21]] * 2000)
+        for rest in (b"1;" + b"x" * 100_000, b"0\r\ntrailer: " + b"x" * 100_000):
+            await self.check_refused(400, "mostly something else", head + rest)
+
+    async def test_empty_lines_take_no_time(self):
+        start = time.perf_counter()
+        reader, writer = await self.connect()
+        writer.write(b"\r\n" * 2_000_000 + lookup(1))
+        self.assertEqual(rows_of(await self.answer(reader)), [[10, 11]])
+        self.assertLess(time.perf_counter() - start, 2)
+
     async def test_bodies_that_are_late_or_large(self):
         await self.check_refused(408, "the body was not there within 0.4 s", lookup(1)[:-3])
         head = packet(b"", {"content-length": 100_001}, length=False)
@@ -155,6 +171,7 @@ class Arrivals(Connected):
             with self.subTest(data=data):
                 await self.check_refused(400 if b"*" not in data else 404, "no request|there is no GET", data, b"*" not in data)
         await self.check_refused(431, "the head of the request has more than 65536 bytes", b"GET / HTTP/1.1\r\nx: " + b"x" * 70_000)
+        await self.check_refused(431, "more than 65536", b"GET / HTTP/1.1\r\nx: " + b"x" * 70_000 + b"\r\n\r\n")
         reader, writer = await self.connect()
         writer.write(lookup(1) + b"garbage\r\n\r\n" + lookup(2))
         self.assertEqual(rows_of(await self.answer(reader)), [[10, 11]])

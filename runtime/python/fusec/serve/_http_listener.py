@@ -25,6 +25,7 @@ _KEEP_ALIVE_S = 90  # of an idle connection, as Ray's proxy has it
 _DROP_S = 5.0  # in which a client whose request was refused has sent its rest
 _TICK_S = 1.0  # between looks at idle connections
 _LONGEST_HEAD = 64 << 10  # bytes
+_MOST_FRAMING = 8  # bytes on the wire for one of a body in chunks; chunks of one byte take 6
 _MOST_PENDING = 256 << 10  # bytes that a client may send before it has the answer to what it sent before
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in http.HTTPStatus}
 _BINARY = (
@@ -86,7 +87,8 @@ class Connection(asyncio.Protocol):
         self._unread = b""
         self._head: Head | None = None  # of the request that is being read or answered
         self._pieces: list[bytes] = []  # of its body
-        self._received = 0  # bytes of it
+        self._chunks = bytearray()  # or of one that comes in chunks
+        self._received = self._framed = 0  # bytes of it; with what is around the chunks
         self._is_answering = self._is_dropping = self._is_held = self._is_paused = False
         self._begun: Begun | None = None
         self._task: asyncio.Task[None] | None = None
@@ -102,6 +104,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._listener.connections.discard(self)
         self._is_dropping, self._unread, self._pieces = True, b"", []
+        self._chunks = bytearray()
         self._stop_timer()
         if self._begun is not None:
             self._begun.cancel()
@@ -146,15 +149,15 @@ class Connection(asyncio.Protocol):
         while self._unread and not (self._is_answering or self._is_held or self._is_dropping):
             head, data, start = self._head, self._unread, 0
             if head is None:
-                found = data.find(b"\r\n\r\n")
-                if found <= 0:
-                    if found == 0 or data.startswith(b"\r\n"):  # empty lines before a request are allowed
-                        self._unread = data[2:]
-                        continue
-                    if len(data) > _LONGEST_HEAD:
-                        self._refuse(RequestError(f"the head of the request has more than {_LONGEST_HEAD} bytes", 431))
+                if data[0] in b"\r\n":  # empty lines before a request are allowed
+                    self._unread = data.lstrip(b"\r\n")
+                    continue
+                start = data.find(b"\r\n\r\n") + 4
+                if (start if start >= 4 else len(data)) > _LONGEST_HEAD:
+                    self._refuse(RequestError(f"the head of the request has more than {_LONGEST_HEAD} bytes", 431))
                     return
-                start = found + 4
+                if start < 4:
+                    return
                 try:
                     head = self._head = self._listener.heads.read(data[:start] if start < len(data) else data)
                 except (httptools.HttpParserError, ValueError) as error:
@@ -192,6 +195,7 @@ class Connection(asyncio.Protocol):
         told, self._unread = head.rest, b""
         assert told is not None
         told.add = self._add_chunk
+        self._framed += len(data) - start
         try:
             if start < len(data):
                 told.parser.feed_data(data[start:] if start else data)
@@ -199,11 +203,15 @@ class Connection(asyncio.Protocol):
             cause = error.__context__
             self._refuse(cause if isinstance(cause, RequestError) else RequestError(f"this is no body of HTTP/1.1: {error}", 400))
             return False
+        if not told.is_complete and self._framed > _MOST_FRAMING * self._received + _LONGEST_HEAD:
+            self._refuse(RequestError("the chunks of the body are mostly something else", 400))
+            return False
         if not told.is_complete:
             self._expect(head)
             return False
         head.keeps_alive = head.keeps_alive and not told.has_more  # llhttp has read what came behind it
-        body, self._pieces, self._received = b"".join(self._pieces), [], 0
+        body = bytes(self._chunks)
+        self._chunks, self._received, self._framed = bytearray(), 0, 0
         self._stop_timer()
         self._answer(head, body, 0, len(body))
         return True
@@ -211,7 +219,7 @@ class Connection(asyncio.Protocol):
     def _add_chunk(self, piece: bytes) -> None:
         self._received += len(piece)
         self._listener.check_size(self._received)
-        self._pieces.append(piece)
+        self._chunks += piece
 
     def _expect(self, head: Head) -> None:
         """The rest of the body has to come in time."""
@@ -227,7 +235,7 @@ class Connection(asyncio.Protocol):
         """Answers a request that is not read to its end. What its client still sends is dropped for a while, as a connection that is
         closed before it is read loses the answer."""
         self._stop_timer()
-        self._unread, self._pieces = b"", []
+        self._unread, self._pieces, self._chunks = b"", [], bytearray()
         self._write(refusal(error), False)
         self._is_dropping = True
         self._transport.write_eof()
