@@ -154,7 +154,6 @@ class Batcher:
         self._threads = concurrent.futures.ThreadPoolExecutor(options.lanes, "fusec-lane")
         self._queue: collections.deque[Waiting] = collections.deque()
         self._queued_rows, self._running_requests, self._crowd = 0, 0, Crowd()
-        self._running: set[asyncio.Future] = set()
         self._is_due = False  # a look at the queue in this turn of the loop
         self._timer: asyncio.TimerHandle | None = None  # the next one, when the first request has waited
         # Of joined dims, how large they may grow: of that which max_rows counts, it says so already.
@@ -205,7 +204,7 @@ class Batcher:
         """Refuses new requests, and returns when those that were accepted have their answers."""
         self._is_closed = True
         self._look_soon()
-        while self._queue or self._running:
+        while self._queue or self._running_requests:
             await asyncio.sleep(0.005)
         if self._timer is not None:
             self._timer.cancel()
@@ -274,26 +273,39 @@ class Batcher:
     def _start(self, batch: list[Waiting]) -> None:
         loop = asyncio.get_running_loop()
         lane, version, start = self._idle.pop(), self._version(), time.perf_counter()
-        running = loop.run_in_executor(self._threads, lane.run, [waiting.request for waiting in batch])
-        self._running.add(running)
+        requests = [waiting.request for waiting in batch]
         self._running_requests += len(batch)
 
-        def finish(done: asyncio.Future) -> None:
-            self._running_requests -= len(batch)
+        def run() -> None:
+            failed, answers = None, []
+            try:
+                answers = lane.run(requests)
+            except Exception as error:
+                failed = error
+            loop.call_soon_threadsafe(finish, answers, failed)
+
+        def finish(answers: list[list[np.ndarray] | Exception], failed: Exception | None) -> None:
             self._idle.append(lane)
-            self._running.discard(done)
+            self._running_requests -= len(batch)
             self._look_soon()
-            self._answer(batch, done, version, start, lane.runs)
+            self._answer(batch, answers, failed, version, start, lane.runs)
 
-        running.add_done_callback(finish)
+        self._threads.submit(run)
 
-    def _answer(self, batch: list[Waiting], done: asyncio.Future, version: int, start: float, runs: list[Run]) -> None:
+    def _answer(
+        self,
+        batch: list[Waiting],
+        answers: list[list[np.ndarray] | Exception],
+        failed: Exception | None,
+        version: int,
+        start: float,
+        runs: list[Run],
+    ) -> None:
         end = time.perf_counter()
-        failed = done.exception()
         if failed is not None:
             self.has_failed = True
             logger.error("a batch failed: %s", failed)
-        answers = [RequestError(f"the model failed: {failed}", 500) for _ in batch] if failed else done.result()
+            answers = [RequestError(f"the model failed: {failed}", 500) for _ in batch]
         self._metrics.note_batch(sum(waiting.request.rows for waiting in batch), len(batch), end - start)
         self._metrics.wait_seconds.note_all([start - waiting.since for waiting in batch])
         run_of_each = (i for i, run in enumerate(runs) for _ in range(run.requests))  # the refused have none
