@@ -276,7 +276,7 @@ Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
                {"class", RegionClassText(RegionClass::kMatMul)},
                {"ops", plan.ops},
                {"onnx_nodes", ProvenanceJson(plan.provenance)},
-               {"dtype", DtypeName(plan.result->type.dtype)},
+               {"dtype", DtypeName(plan.dtype)},
                {"m", plan.m.ToString()},
                {"n", plan.n.ToString()},
                {"k", plan.k.ToString()},

@@ -27,6 +27,7 @@ struct MatMulPlan {
   Expr bias_stride = 0;           // from one matrix's bias to the next one's; 0: all have one
   const Value* addend = nullptr;  // of the result's shape, for GPUs only
   const Value* result = nullptr;
+  Dtype dtype = Dtype::kF32;  // of the factors; a kernel may cast what it makes of the product
   Expr m, n, k, batch;
   std::string activation = "none";
   std::string algorithm;  // of cuBLASLt, measured to be fast, as the manifest has it; "" for none

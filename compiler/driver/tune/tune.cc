@@ -190,7 +190,7 @@ class Tuner {
       const runtime::CublasLtProposals& library, const MatMulPlan& product, const DimValues& dims,
       const std::string& precision) {
     runtime::Matmul matmul;
-    matmul.dtype = static_cast<fusec_dtype>(product.result->type.dtype);
+    matmul.dtype = static_cast<fusec_dtype>(product.dtype);
     matmul.transpose_a = product.a.transposed;
     matmul.transpose_b = product.b.transposed;
     matmul.bias = product.bias != nullptr ? 0 : -1;

@@ -102,8 +102,7 @@ class Chooser {
   // Of a gelu of floats the library makes the product and the gelu by two kernels, or one that
   // takes as long.
   bool IsOwnAtAnySize() const {
-    const bool is_float_gelu =
-        matmul_.result->type.dtype == Dtype::kF32 && matmul_.activation == "gelu_tanh";
+    const bool is_float_gelu = matmul_.dtype == Dtype::kF32 && matmul_.activation == "gelu_tanh";
     return TakesLargeTiles() && (policy_.is_ahead_of_library || is_float_gelu || !library_);
   }
 

@@ -152,6 +152,7 @@ MatMulPlan PlanOf(const Node& region) {
   plan.b.value = OperandOf(region, product.operand(kBankOfProduct));
   plan.b.transposed = product.Int("transpose_b") != 0;
   plan.result = region.result();
+  plan.dtype = product.result()->type.dtype;
   const Shape& shape = product.result()->type.shape;
   plan.m = Product(Shape(shape.begin(), shape.end() - 1));
   plan.n = shape.back();

@@ -78,6 +78,7 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
   if (!plan.a.value) plan.made = matmul->operand(0);
   if (!plan.b.value) return std::nullopt;
   plan.result = region.result();
+  plan.dtype = matmul->result()->type.dtype;
   plan.a.transposed = matmul->Int("transpose_a") != 0;
   plan.b.transposed = matmul->Int("transpose_b") != 0;
   const Shape& a = matmul->operand(0)->type.shape;

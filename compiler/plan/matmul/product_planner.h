@@ -30,7 +30,7 @@ class ProductPlanner {
   int64_t columns() const { return *matmul_.n.AsConstant(); }
   int64_t depth() const { return *matmul_.k.AsConstant(); }
   int64_t matrices() const { return *matmul_.batch.AsConstant(); }
-  Dtype dtype() const { return matmul_.result->type.dtype; }
+  Dtype dtype() const { return matmul_.dtype; }
   // The largest power of two up to `most` that divides the depth.
   int64_t Aligned(int64_t most) const;
 

@@ -136,7 +136,7 @@ bool Warpgroup::Takes(const MatMulPlan& matmul, const PlanOptions& options) {
   if (options.target != TargetKind::kGpu || !options.gpu->has.warpgroup_products ||
       !TakesOwnKernel(matmul) || !IsConstant(matmul.b.value) || RowBytes(matmul) % 4 != 0)
     return false;
-  const Dtype dtype = matmul.result->type.dtype;
+  const Dtype dtype = matmul.dtype;
   const WeightLayout layout = PanelLayout(dtype, options.matmul_precision);
   const int64_t elements =
       PanelElements(*matmul.n.AsConstant(), *matmul.k.AsConstant(), dtype, layout);
@@ -178,17 +178,17 @@ bool TakesOwnKernel(const MatMulPlan& matmul) {
   constexpr int64_t kMostTerms = INT32_MAX / 8;
   const int64_t matrices = matmul.batch.AsConstant().value_or(0);
   const int64_t terms = matmul.k.AsConstant().value_or(0);
-  return matmul.result->type.dtype != Dtype::kF64 && !matmul.a.transposed && matmul.b.transposed &&
+  return matmul.dtype != Dtype::kF64 && !matmul.a.transposed && matmul.b.transposed &&
          matrices > 0 && matrices <= kMostMatrices && matmul.n.AsConstant().value_or(0) > 0 &&
          terms > 0 && terms < kMostTerms;
 }
 
 Arithmetic ArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options) {
-  return ArithmeticOf(matmul.result->type.dtype, options.matmul_precision);
+  return ArithmeticOf(matmul.dtype, options.matmul_precision);
 }
 
 int64_t RowBytes(const MatMulPlan& matmul) {
-  return *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype);
+  return *matmul.k.AsConstant() * DtypeBytes(matmul.dtype);
 }
 
 }  // namespace fusec
