@@ -67,6 +67,7 @@ class Prologue {
       : graph_(graph), readers_(readers), matmul_(matmul), tails_(Tails(graph)) {}
 
   NodeSet Find() {
+    if (NodeSet decoding = Decoding(); !decoding.empty()) return decoding;
     group_ = {&matmul_};
     uses_[&matmul_] = 1;
     // From the product upwards: every reader of a node has been looked at before the node itself.
@@ -86,6 +87,21 @@ class Prologue {
   }
 
  private:
+  // What decodes the left operand, if that is codes in fp8: no kernel should move numbers that
+  // tensor cores take as codes.
+  NodeSet Decoding() const {
+    NodeSet nodes;
+    const auto rows = FindFloat8Rows(matmul_);
+    if (!rows) return nodes;
+    for (const Node* node = matmul_.operand(0)->producer; node != nullptr;
+         node = node->operand(0)->producer) {
+      if (!HasOneReader(graph_, readers_, node->result())) return {};
+      nodes.insert(node);
+      if (node->operand(0) == rows->codes) break;
+    }
+    return nodes;
+  }
+
   static bool IsOp(const Node& node) {
     switch (node.kind) {
       case OpKind::kConcat:

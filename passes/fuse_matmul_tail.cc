@@ -70,6 +70,21 @@ bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers, const
   });
 }
 
+// Whether `node` only widens what the group gives to loops and reductions outside, which widen it
+// as well: then the wider numbers need not be stored.
+bool OnlyWidens(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
+                const Node& node) {
+  if (node.kind != OpKind::kCast || IsOutput(graph, node.result())) return false;
+  const Dtype from = node.operand(0)->type.dtype, to = node.result()->type.dtype;
+  const bool widens = IsFloat(from) && IsFloat(to) && DtypeBytes(to) > DtypeBytes(from);
+  const auto found = readers.find(node.result());
+  if (!widens || found == readers.end() || !group.count(node.operand(0)->producer)) return false;
+  return std::all_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
+    return !group.count(reader) &&
+           (IsReduction(*reader) || GetOpDef(reader->kind).op_class == OpClass::kPointwise);
+  });
+}
+
 // Adds what gives the tail rows by ids, or one row again and again, and nothing else reads: an
 // epilogue reads it through an index, where it would be a kernel that writes as much as the
 // product.
@@ -163,8 +178,12 @@ void AddTail(const Graph& graph, const ReaderMap& readers, ShapeRef shape, NodeS
     group.insert(node.get());
     if (!IsConvex(graph, group)) group.erase(node.get());
   }
-  group.remove_if(
-      [&](const Node* node) { return IsBetterMadeByItsReader(graph, readers, group, *node); });
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node* node = graph.nodes[i].get();
+    if (group.count(node) && (IsBetterMadeByItsReader(graph, readers, group, *node) ||
+                              OnlyWidens(graph, readers, group, *node)))
+      group.erase(node);
+  }
 }
 
 Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport& report) {

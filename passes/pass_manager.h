@@ -12,6 +12,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/support/adt.h"
 #include "passes/adapter_site.h"
+#include "passes/float8_product.h"
 #include "passes/per_request.h"
 #include "passes/stored_rows.h"
 
@@ -53,6 +54,8 @@ struct PassOptions {
   // Shared memory that a block may have on every GPU of the targets, if all of these have tensor
   // cores for f32; otherwise 0.
   int64_t block_shared_bytes = 0;
+  double float8_budget = kFloat8Budget;  // see float8_products.h
+  bool has_float8_products = true;       // every GPU of the targets
 };
 
 // An edge of the graph that a pass looked at and did not fuse. Values are given by name, since
@@ -71,6 +74,7 @@ struct PassReport {
   std::vector<StoredTable> stored_tables;
   std::vector<AdapterSite> adapter_sites;
   RequestSplit request_split;
+  std::vector<Float8Product> float8_products;
   std::string pass;  // the pass that is running
   // The last word of a pass about an edge replaces its earlier ones.
   void Refuse(const Value* value, const Node& reader, const std::string& reason,

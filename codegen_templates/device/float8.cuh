@@ -20,3 +20,40 @@ __device__ __forceinline__ float FromE4M3(unsigned char bits) {
   return magnitude == 0x7fu ? __uint_as_float(0x7fffffffu) : scaled * 0x1p120f;
 #endif
 }
+
+// The nearest such float: ties to even, and 448, the greatest, for what is greater.
+__device__ __forceinline__ unsigned char ToE4M3(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
+  return static_cast<unsigned char>(pair);
+#else
+  constexpr unsigned kNan = 0x7fu, kGreatest = 0x7eu, kBits = 20, kBiases = (127u - 7u) << 3;
+  const unsigned bits = __float_as_uint(value), sign = bits >> 24 & 0x80u;
+  const unsigned magnitude = bits & 0x7fffffffu;
+  const float absolute = __uint_as_float(magnitude);
+  unsigned code;
+  if (!(absolute <= 3.40282347e+38f)) {
+    code = magnitude > 0x7f800000u ? kNan : kGreatest;
+  } else if (absolute >= 448.0f) {
+    code = kGreatest;
+  } else if (absolute < 0x1p-6f) {
+    code = static_cast<unsigned>(rintf(absolute * 0x1p9f));  // subnormals are 2^-9 apart
+  } else {
+    code = (magnitude + ((1u << (kBits - 1)) - 1) + (magnitude >> kBits & 1)) >> kBits;
+    code -= kBiases;
+  }
+  return static_cast<unsigned char>(sign | code);
+#endif
+}
+
+// What numbers are multiplied by before they are rounded to E4M3, of which `greatest` is the
+// greatest magnitude: the power of two that brings it to 128 to 256. NaN for what is not finite.
+__device__ __forceinline__ float Float8Factor(float greatest) {
+  constexpr unsigned kExponentBits = 23, kOneExponent = 127, kBits = 7;
+  if (!(greatest <= 3.40282347e+38f)) return __uint_as_float(0x7fffffffu);
+  const unsigned exponent = __float_as_uint(greatest) >> kExponentBits;
+  // That of the factor, of which the reciprocal is a normal float as well.
+  const unsigned of_factor = 2 * kOneExponent + kBits - (exponent > kBits ? exponent : kBits + 1);
+  return __uint_as_float(of_factor << kExponentBits);
+}

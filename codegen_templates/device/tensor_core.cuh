@@ -7,6 +7,8 @@ enum class Arithmetic {
   kSplitHalf,  // the same of two halves
   kHalf,
   kBFloat16,
+  kFloat8,       // E4M3, four in a word
+  kShortFloat8,  // the same, of sums so short that tensor cores add them up
 };
 
 // Whether elements are floats, one in a word.
@@ -80,7 +82,7 @@ __device__ __forceinline__ void SplitWords(unsigned (&words)[kCount], unsigned (
 }
 #endif
 
-// Element number `i` of a word, as a float; `i` is 0 for floats.
+// Element number `i` of a word, as a float; `i` is 0 for floats. E4M3 has FromE4M3 (float8.cuh).
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ float NumberIn(unsigned word, int i) {
   const unsigned bits = word >> 16 * i & 0xffffu;

@@ -82,18 +82,33 @@ __device__ __forceinline__ void MultiplyByPanel(float (*sums)[4], const unsigned
         "n"(kTurned), "C"(HalfType<kArithmetic>::kPtx));
 }
 
-// sums = a x b, or sums += a x b if `add`, for 64 rows, 64 columns and 8 words of depth, of a
-// 16-bit format. Both `a` and `b` describe panels, with a row for each row or column of the sums.
+// PTX's name of a product of two panels, and whether it says that neither is turned.
+template <Arithmetic kArithmetic>
+struct PairOfPanels {
+  static constexpr char kPtx[] = "m64n64k16.f32.f16.f16", kTurns[] = ", 0, 0";
+};
+template <>
+struct PairOfPanels<Arithmetic::kBFloat16> {
+  static constexpr char kPtx[] = "m64n64k16.f32.bf16.bf16", kTurns[] = ", 0, 0";
+};
+template <>
+struct PairOfPanels<Arithmetic::kShortFloat8> {
+  static constexpr char kPtx[] = "m64n64k32.f32.e4m3.e4m3", kTurns[] = "";
+};
+
+// sums = a x b, or sums += a x b if `add`, for 64 rows, 64 columns and 8 words of depth, of
+// numbers of 16 or 8 bits. Both `a` and `b` describe panels, with a row for each row or column of
+// the sums.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void MultiplyPanels(float (&sums)[8][4], unsigned long long a,
                                                unsigned long long b, bool add) {
   static_assert(!kIsOfFloats<kArithmetic>);
   asm volatile(
       "{\n.reg .pred add;\nsetp.ne.b32 add, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.%35.%35 "
+      "wgmma.mma_async.sync.aligned.%35 "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-      "%32, %33, add, 1, 1, 0, 0;\n}\n"
+      "%32, %33, add, 1, 1%36;\n}\n"
       : "+f"(sums[0][0]), "+f"(sums[0][1]), "+f"(sums[0][2]), "+f"(sums[0][3]), "+f"(sums[1][0]),
         "+f"(sums[1][1]), "+f"(sums[1][2]), "+f"(sums[1][3]), "+f"(sums[2][0]), "+f"(sums[2][1]),
         "+f"(sums[2][2]), "+f"(sums[2][3]), "+f"(sums[3][0]), "+f"(sums[3][1]), "+f"(sums[3][2]),
@@ -101,31 +116,44 @@ __device__ __forceinline__ void MultiplyPanels(float (&sums)[8][4], unsigned lon
         "+f"(sums[5][0]), "+f"(sums[5][1]), "+f"(sums[5][2]), "+f"(sums[5][3]), "+f"(sums[6][0]),
         "+f"(sums[6][1]), "+f"(sums[6][2]), "+f"(sums[6][3]), "+f"(sums[7][0]), "+f"(sums[7][1]),
         "+f"(sums[7][2]), "+f"(sums[7][3])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "C"(HalfType<kArithmetic>::kPtx));
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "C"(PairOfPanels<kArithmetic>::kPtx),
+        "C"(PairOfPanels<kArithmetic>::kTurns));
 }
 
+// PTX's name of a product of floats or of E4M3.
+template <Arithmetic kArithmetic>
+struct PanelProduct {
+  static constexpr char kPtx[] = "m64n64k8.f32.tf32.tf32";
+};
+template <>
+struct PanelProduct<Arithmetic::kFloat8> {
+  static constexpr char kPtx[] = "m64n64k32.f32.e4m3.e4m3";
+};
+template <>
+struct PanelProduct<Arithmetic::kShortFloat8> : PanelProduct<Arithmetic::kFloat8> {};
+
 // sums = a x b, or sums += a x b if `add`, for 64 rows, 64 columns and 32 words of depth, of
-// floats. `a` has the layout of mma.sync, four times; `b` describes a panel with a row for each
-// column. Four products in one statement compile faster than in four statements.
-__device__ __forceinline__ void MultiplyFloatsByPanel(float (&sums)[8][4],
-                                                      const unsigned (&a)[4][4],
-                                                      unsigned long long b, bool add) {
+// floats or of E4M3. `a` has the layout of mma.sync, four times; `b` describes a panel with a row
+// for each column. Four products in one statement compile faster than in four statements.
+template <Arithmetic kArithmetic>
+__device__ __forceinline__ void MultiplyByWholePanel(float (&sums)[8][4], const unsigned (&a)[4][4],
+                                                     unsigned long long b, bool add) {
   constexpr int kStep = 32 / 16;  // bytes, as descriptions count them
   asm volatile(
       "{\n.reg .pred add;\nsetp.ne.b32 add, %52, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "wgmma.mma_async.sync.aligned.%53 "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
       "{%32, %33, %34, %35}, %48, add, 1, 1;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "wgmma.mma_async.sync.aligned.%53 "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
       "{%36, %37, %38, %39}, %49, 1, 1, 1;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "wgmma.mma_async.sync.aligned.%53 "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
       "{%40, %41, %42, %43}, %50, 1, 1, 1;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "wgmma.mma_async.sync.aligned.%53 "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
       "{%44, %45, %46, %47}, %51, 1, 1, 1;\n}\n"
@@ -139,7 +167,8 @@ __device__ __forceinline__ void MultiplyFloatsByPanel(float (&sums)[8][4],
       : "r"(a[0][0]), "r"(a[0][1]), "r"(a[0][2]), "r"(a[0][3]), "r"(a[1][0]), "r"(a[1][1]),
         "r"(a[1][2]), "r"(a[1][3]), "r"(a[2][0]), "r"(a[2][1]), "r"(a[2][2]), "r"(a[2][3]),
         "r"(a[3][0]), "r"(a[3][1]), "r"(a[3][2]), "r"(a[3][3]), "l"(b), "l"(b + kStep),
-        "l"(b + 2 * kStep), "l"(b + 3 * kStep), "r"(static_cast<int>(add)));
+        "l"(b + 2 * kStep), "l"(b + 3 * kStep), "r"(static_cast<int>(add)),
+        "C"(PanelProduct<kArithmetic>::kPtx));
 }
 #else
 // Elsewhere there is nothing to show.

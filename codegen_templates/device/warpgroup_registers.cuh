@@ -5,11 +5,13 @@
 constexpr int kMostSharedBytes = 232448;
 
 // Whether two blocks share a multiprocessor, each with half of its registers and memory: one stores
-// its tile while the other multiplies. Of floats that are split, the smallest tiles do.
+// its tile while the other multiplies. Where threads add sums of chunks, the tiles of one warpgroup
+// do, and of floats that are split the smallest of these.
 template <class Shape, bool kMakes>
 constexpr bool kHasNeighbour =
-    !kMakes && (Shape::kIsSplit ? Shape::kRows == 64 && Shape::kColumns == 64
-                                : 2 * sizeof(typename Shape::Memory) <= kMostSharedBytes);
+    !kMakes && (!Shape::kAddsChunks || Shape::kGroups == 1) &&
+    (Shape::kIsSplit ? Shape::kColumns == 64
+                     : 2 * sizeof(typename Shape::Memory) <= kMostSharedBytes);
 
 // Registers of a thread: at first and in the end; of those that fill stages, which leave them to
 // those that multiply, more of them if they only copy. All together are no more than the block
@@ -25,10 +27,10 @@ __device__ constexpr RegisterShares SharesOfRegisters(int groups, bool has_neigh
 template <class Shape, bool kMakes>
 constexpr RegisterShares kRegisters = SharesOfRegisters(Shape::kGroups,
                                                         kHasNeighbour<Shape, kMakes>, kMakes);
-// One warpgroup that multiplies has enough, unless it splits floats beside another block.
+// One warpgroup that multiplies has enough, unless it adds sums of chunks beside another block.
 template <class Shape, bool kMakes>
 constexpr bool kSharesRegisters = Shape::kGroups == 2 ||
-                                  (Shape::kIsSplit && kHasNeighbour<Shape, kMakes>);
+                                  (Shape::kAddsChunks && kHasNeighbour<Shape, kMakes>);
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 // Leaves registers to the threads that multiply.

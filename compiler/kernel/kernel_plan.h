@@ -72,8 +72,15 @@ struct NamedConstant {
 };
 
 // How a constant lies in memory: as it is, its floats rounded to TF32 or not, or in panels
-// (weight_panels.h), of floats rounded to TF32 or as two halves each.
-enum class WeightLayout { kPlain, kTf32, kPanels, kTf32Panels, kSplitHalfPanels };
+// (weight_panels.h), of floats rounded to TF32 or as two halves each, or of numbers in fp8.
+enum class WeightLayout {
+  kPlain,
+  kTf32,
+  kPanels,
+  kTf32Panels,
+  kSplitHalfPanels,
+  kFloat8Panels,
+};
 
 // One parameter of a kernel, in the order of the signature.
 struct KernelParameter {

@@ -1,6 +1,9 @@
 // Values that are stored in fewer bits than they are computed in: rows of quantized tables.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
+
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/view_support.h"
 
@@ -33,6 +36,58 @@ struct FromE4M3Op {
   }
 };
 FUSEC_DEFINE_OP(FromE4M3)
+
+Result<void> CheckFloats(const TensorType& x) {
+  if (x.dtype == Dtype::kF32) return {};
+  return ModelError(fmt::format("the numbers are {}, expected f32", x.ToString()));
+}
+
+// The E4M3 code of each number, to nearest; 448, the greatest, of what is greater.
+struct ToE4M3Op {
+  static InferResult Infer(const InferContext& context) {
+    FUSEC_TRY(CheckFloats(context.operand(0)));
+    return std::vector<TensorType>{{Dtype::kU8, context.operand(0).shape}};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    const ReferenceTensor& x = context.input(0);
+    for (int64_t i = 0; i < x.element_count(); ++i)
+      context.output().ints[i] = DoubleToE4M3(x.reals[i]);
+    return {};
+  }
+  static Scalar Lower(LowerContext& context) {
+    context.Use("float8.cuh");
+    const Scalar x = context.Load(0, context.index());
+    return context.Let("ToE4M3(" + x.text() + ")", Dtype::kU8, "code");
+  }
+};
+FUSEC_DEFINE_OP(ToE4M3)
+
+// What numbers of which x is the greatest magnitude are multiplied by before they are rounded to
+// E4M3: the power of two that brings x to 128 to 256. NaN for what is not finite.
+struct Float8FactorOp {
+  static InferResult Infer(const InferContext& context) {
+    FUSEC_TRY(CheckFloats(context.operand(0)));
+    return std::vector<TensorType>{context.operand(0)};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    constexpr int kBits = 7, kLeast = -119;  // below which the factor would have no reciprocal
+    const ReferenceTensor& x = context.input(0);
+    for (int64_t i = 0; i < x.element_count(); ++i) {
+      const double greatest = std::abs(x.reals[i]);
+      const int exponent = greatest > 0 ? std::max(std::ilogb(greatest), kLeast) : kLeast;
+      context.output().reals[i] = std::isfinite(greatest)
+                                      ? std::ldexp(1.0, kBits - exponent)
+                                      : std::numeric_limits<double>::quiet_NaN();
+    }
+    return {};
+  }
+  static Scalar Lower(LowerContext& context) {
+    context.Use("float8.cuh");
+    const Scalar x = context.Load(0, context.index());
+    return context.Let("Float8Factor(" + x.text() + ")", Dtype::kF32, "factor");
+  }
+};
+FUSEC_DEFINE_OP(Float8Factor)
 
 // result[i.., c] = the low (c even) or high (c odd) 4 bits of stored[i.., c / 2]; the last axis has
 // `columns` elements.

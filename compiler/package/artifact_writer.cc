@@ -9,6 +9,7 @@
 #include "compiler/ir/host_table.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/package/artifact_folder.h"
+#include "compiler/package/float8_products.h"
 #include "compiler/package/placed_tables.h"
 #include "compiler/package/specializations.h"
 #include "compiler/package/stored_tables.h"
@@ -345,6 +346,8 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                {"matmul_precision", contents.matmul_precision},
                {"rounding", contents.round_every_op ? "every op" : "stores"},
                {"index_policy", contents.index_policy}};
+  if (contents.matmul_precision == "fp8")
+    json["fp8"] = Float8Json(contents.float8_budget, contents.float8_products);
   if (contents.batch_invariant) json["batch_invariant"] = true;
   if (!contents.disabled_fusions.empty()) json["disabled_fusions"] = contents.disabled_fusions;
   if (!contents.updatable.empty()) json["updatable"] = contents.updatable;

@@ -42,6 +42,8 @@ struct ArtifactContents {
   std::map<std::string, Expr> totals;        // of lengths, and of offsets, which ascend; likewise
   std::map<std::string, std::string> files;  // relative path -> bytes
   std::string matmul_precision;
+  double float8_budget = kFloat8Budget;
+  std::vector<Float8Product> float8_products;
   bool round_every_op = false;   // f16 and bf16 are rounded after every op
   bool batch_invariant = false;  // see PlanOptions
   std::string index_policy = "error";

@@ -23,6 +23,10 @@ struct MatMulPlan {
   // Inside the region: the left operand, if that is no operand of the region but made by it. Then
   // `a` has no value.
   const Value* made = nullptr;
+  // Operands of the region that it is made of, if these are E4M3 codes and factors of rows
+  // (product.h).
+  const Value* codes = nullptr;
+  const Value* factors = nullptr;
   const Value* bias = nullptr;
   Expr bias_stride = 0;           // from one matrix's bias to the next one's; 0: all have one
   const Value* addend = nullptr;  // of the result's shape, for GPUs only

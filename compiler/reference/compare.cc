@@ -82,14 +82,19 @@ std::string IndexText(ArrayRef<int64_t> index) {
 }
 
 Tolerance ToleranceOf(Dtype dtype, const std::string& matmul_precision) {
+  const bool is_float8 = matmul_precision == "fp8";
+  const Tolerance of_float8{1e-1, "products of fp8 factors"};
   switch (dtype) {
     case Dtype::kF64:
       return {1e-12, "f64 sums in another order"};
     case Dtype::kF16:
+      if (is_float8) return of_float8;
       return {2e-3, "f16 rounds to 11 bits"};
     case Dtype::kBF16:
+      if (is_float8) return of_float8;
       return {1.6e-2, "bf16 rounds to 8 bits"};
     case Dtype::kF32:
+      if (is_float8) return of_float8;
       if (matmul_precision == "medium") return {2e-2, "f32 products of bf16 factors"};
       if (matmul_precision == "high") return {2e-3, "f32 products of TF32 factors"};
       return {1e-5, "f32 sums in another order"};

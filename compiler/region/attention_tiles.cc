@@ -25,10 +25,9 @@ double TermsInACycle(Arithmetic arithmetic) {
       return 1200;
     case Arithmetic::kTf32:
       return 600;
-    case Arithmetic::kSplit:
-      break;
+    default:
+      return 160;  // split
   }
-  return 160;
 }
 constexpr double kBlockProgramTerms = 24;
 

@@ -26,6 +26,24 @@ Arithmetic ArithmeticOf(Dtype dtype, const std::string& precision) {
   return IsSplit(dtype, precision) ? Arithmetic::kSplit : Arithmetic::kTf32;
 }
 
+std::optional<Float8Rows> FindFloat8Rows(const Node& matmul) {
+  const auto producer = [](const Value* value, OpKind kind) -> const Node* {
+    return value->producer && value->producer->kind == kind ? value->producer : nullptr;
+  };
+  if (!FindProductShape(matmul)) return std::nullopt;
+  const Value* left = matmul.operand(0);
+  if (const Node* cast = producer(left, OpKind::kCast)) left = cast->operand(0);
+  const Node* quotient = producer(left, OpKind::kDiv);
+  if (!quotient) return std::nullopt;
+  const Node* decoded = producer(quotient->operand(0), OpKind::kFromE4M3);
+  const Shape &factors = quotient->operand(1)->type.shape, &shape = left->type.shape;
+  const bool is_of_rows = decoded && decoded->result()->type.shape == shape &&
+                          factors.size() == shape.size() && factors.back().IsConstant(1) &&
+                          std::equal(factors.begin(), factors.end() - 1, shape.begin());
+  if (!is_of_rows) return std::nullopt;
+  return Float8Rows{decoded->operand(0), quotient->operand(1)};
+}
+
 std::optional<ProductShape> FindProductShape(const Node& node) {
   if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 || node.Int("transpose_b") != 1)
     return std::nullopt;

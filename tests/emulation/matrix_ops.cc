@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "compiler/ir/dtype.h"
 #include "runtime/src/artifact/half.h"
 #include "tests/emulation/block.h"
 
@@ -11,8 +12,14 @@ namespace {
 using Format = AsyncProducts::Product::Format;
 
 Format FormatOf(const PtxCall& call) {
+  if (call.Has(".e4m3")) return Format::kE4M3;
   if (call.Has(".tf32")) return Format::kTf32;
   return call.Has(".bf16") ? Format::kBFloat16 : Format::kHalf;
+}
+
+// How many numbers a word of 32 bits has.
+int NumbersInWord(Format format) {
+  return format == Format::kTf32 ? 1 : format == Format::kE4M3 ? 4 : 2;
 }
 
 // Number `i` of a word; tensor cores read 19 bits of a float.
@@ -23,13 +30,14 @@ double NumberOf(Format format, unsigned word, int i) {
     std::memcpy(&number, &word, sizeof number);
     return number;
   }
+  if (format == Format::kE4M3) return E4M3ToDouble(static_cast<uint8_t>(word >> 8 * i));
   const auto bits = static_cast<uint16_t>(word >> 16 * i);
   return format == Format::kHalf ? runtime::HalfToFloat(bits) : runtime::BFloat16ToFloat(bits);
 }
 
 // 8 words of 16 rows, as lanes hold them: rows lane / 4 and lane / 4 + 8, words lane % 4 and lane % 4 + 4.
 std::vector<double> LeftOf(Format format, ArrayRef<PtxCall*> lanes, size_t first_argument) {
-  const int of_word = format == Format::kTf32 ? 1 : 2, terms = 8 * of_word;
+  const int of_word = NumbersInWord(format), terms = 8 * of_word;
   std::vector<double> left(static_cast<size_t>(16 * terms));
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 4; ++i) {
@@ -45,7 +53,7 @@ std::vector<double> LeftOf(Format format, ArrayRef<PtxCall*> lanes, size_t first
 // mma.sync.m16n8: sums 0 to 3, left words 4 to 7, right words 8 and 9, what is added 10 to 13.
 void Multiply(ArrayRef<PtxCall*> lanes) {
   const Format format = FormatOf(*lanes[0]);
-  const int of_word = format == Format::kTf32 ? 1 : 2, terms = 8 * of_word;
+  const int of_word = NumbersInWord(format), terms = 8 * of_word;
   const std::vector<double> left = LeftOf(format, lanes, 4);
   std::vector<double> right(static_cast<size_t>(8 * terms));  // 8 columns
   for (int lane = 0; lane < 32; ++lane) {
@@ -102,19 +110,22 @@ unsigned PanelWord(Block& block, uint64_t description, int line, int byte) {
 
 // Term k of a line of a panel.
 double PanelNumber(Block& block, Format format, uint64_t description, int line, int k) {
-  const int of_word = format == Format::kTf32 ? 1 : 2;
+  const int of_word = NumbersInWord(format);
   return NumberOf(format, PanelWord(block, description, line, k / of_word * 4), k % of_word);
 }
 
-// wgmma.m64n64: 32 sums, the left operand as 4 words or a description, a description of the right operand, whether to add, ...
+// wgmma.m64n64 or m64n128: 32 or 64 sums, the left operand as 4 words or a description, a description of the right operand, whether
+// to add, ...
 void StartProduct(Block& block, unsigned warp, ArrayRef<PtxCall*> lanes) {
   const PtxCall& call = *lanes[0];
   AsyncProducts::Product product;
   product.format = FormatOf(call);
-  product.terms = product.format == Format::kTf32 ? 8 : 16;
-  size_t next = 32;
-  const bool reads_words = call.instruction->arguments[32 + 1].kind == PtxArgument::Kind::kOperand &&
-                           call.instruction->arguments[32 + 2].kind == PtxArgument::Kind::kOperand;
+  product.terms = 8 * NumbersInWord(product.format);
+  product.columns = call.Is("wgmma.mma_async.sync.aligned.m64n128") ? 128 : 64;
+  const auto sums = static_cast<size_t>(product.columns / 2);  // of a lane
+  size_t next = sums;
+  const bool reads_words = call.instruction->arguments[sums + 1].kind == PtxArgument::Kind::kOperand &&
+                           call.instruction->arguments[sums + 2].kind == PtxArgument::Kind::kOperand;
   if (reads_words) {
     product.left = LeftOf(product.format, lanes, next);
     next += 4;
@@ -130,7 +141,7 @@ void StartProduct(Block& block, unsigned warp, ArrayRef<PtxCall*> lanes) {
   if (!reads_words && more > 0 && call.Bits(next) != 0) block.Complain("a turned left operand");
   product.is_turned = more > 0 && call.Bits(call.count() - 1) != 0;
   for (size_t lane = 0; lane < 32; ++lane) {
-    for (size_t i = 0; i < 32; ++i) product.sums.push_back(lanes[lane]->Place<float>(i));
+    for (size_t i = 0; i < sums; ++i) product.sums.push_back(lanes[lane]->Place<float>(i));
   }
   block.products().Start(warp, std::move(product));
 }
@@ -167,8 +178,8 @@ void AsyncProducts::End(OfWarp& warp, unsigned warp_number, const Product& produ
     if (!product.is_turned) return PanelNumber(block_, product.format, product.right_description, column, k);
     return NumberOf(product.format, PanelWord(block_, product.right_description, k, column / 2 * 4), column % 2);
   };
-  std::vector<double> rights(static_cast<size_t>(64 * product.terms));
-  for (int column = 0; column < 64; ++column) {
+  std::vector<double> rights(static_cast<size_t>(product.columns * product.terms));
+  for (int column = 0; column < product.columns; ++column) {
     for (int k = 0; k < product.terms; ++k) rights[static_cast<size_t>(column * product.terms + k)] = right(column, k);
   }
   std::vector<double> lefts(static_cast<size_t>(16 * product.terms));
@@ -176,9 +187,9 @@ void AsyncProducts::End(OfWarp& warp, unsigned warp_number, const Product& produ
     for (int k = 0; k < product.terms; ++k) lefts[static_cast<size_t>(row * product.terms + k)] = left(row, k);
   }
   for (int lane = 0; lane < 32; ++lane) {
-    for (int i = 0; i < 32; ++i) {
+    for (int i = 0; i < product.columns / 2; ++i) {
       const int row = lane / 4 + i % 4 / 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      const auto held = warp.held.find(product.sums[static_cast<size_t>(lane * 32 + i)]);
+      const auto held = warp.held.find(product.sums[static_cast<size_t>(lane * product.columns / 2 + i)]);
       auto& [value, changes] = held->second;
       double sum = product.adds ? value : 0.0;
       for (int k = 0; k < product.terms; ++k)
@@ -197,7 +208,7 @@ bool RunMatrixOp(Block& block, PtxCall& call) {
     block.Together(call, Multiply);
   } else if (call.Is("ldmatrix.sync.aligned.m8n8.x4")) {
     block.Together(call, [&](ArrayRef<PtxCall*> lanes) { LoadMatrices(block, lanes); });
-  } else if (call.Is("wgmma.mma_async.sync.aligned.m64n64")) {
+  } else if (call.Is("wgmma.mma_async.sync.aligned.m64n64") || call.Is("wgmma.mma_async.sync.aligned.m64n128")) {
     block.Together(call, [&](ArrayRef<PtxCall*> lanes) { StartProduct(block, warp, lanes); });
   } else if (call.Is("wgmma.fence")) {
     block.Together(call, [&](ArrayRef<PtxCall*>) { block.products().Fence(warp); });

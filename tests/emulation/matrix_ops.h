@@ -19,14 +19,14 @@ class AsyncProducts {
  public:
   explicit AsyncProducts(Block& block) : block_(block) {}
 
-  // A product of a warp: 16 rows and 64 columns.
+  // A product of a warp: 16 rows and 64 or 128 columns.
   struct Product {
-    std::vector<float*> sums;  // 32 of each lane, lane by lane
+    std::vector<float*> sums;  // half as many of each lane as there are columns, lane by lane
     std::vector<double> left;  // 16 rows; none: read at the end
     uint64_t left_description = 0, right_description = 0;
     bool adds = false, is_turned = false;
-    int terms = 0;
-    enum class Format { kTf32, kHalf, kBFloat16 } format = Format::kHalf;
+    int terms = 0, columns = 64;
+    enum class Format { kTf32, kHalf, kBFloat16, kE4M3 } format = Format::kHalf;
   };
   void Fence(unsigned warp) { of_[warp].is_fenced = true; }
   void Start(unsigned warp, Product product);

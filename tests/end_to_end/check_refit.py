@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Refits models that exporters wrote, and compares the artifact with what compiling the model with the new weights gives, byte for byte.
 
+Each model as it is, and with layers in fp8, whose weights the compiler rounds.
+
 usage: check_refit.py FUSEC MODEL.onnx...
 """
 
+import itertools
 import pathlib
 import subprocess
 import sys
@@ -42,19 +45,20 @@ def differences(a, b):
 
 def main():
     passed = failed = 0
-    for name in sys.argv[2:]:
+    for name, precision in itertools.product(sys.argv[2:], ("highest", "fp8")):
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(temporary)
             (folder / "new").mkdir()
             model, new = pathlib.Path(name), folder / "new" / pathlib.Path(name).name
             retrained(model, new)
-            fusec(model, "-o", folder / "A", "--target", "sm_90a")
-            fusec(new, "-o", folder / "B", "--target", "sm_90a")
+            flags = ("--target", "sm_90a", "--matmul-precision", precision)
+            fusec(model, "-o", folder / "A", *flags)
+            fusec(new, "-o", folder / "B", *flags)
             fusec("refit", folder / "A", "--weights", new, "-o", folder / "AB")
             fusec("refit", folder / "AB", "--weights", model, "-o", folder / "ABA")
             differing = differences(folder / "B", folder / "AB") + differences(folder / "A", folder / "ABA")
         if differing:
-            print(f"FAIL  {model.name}: {', '.join(differing)}")
+            print(f"FAIL  {model.name} {precision}: {', '.join(differing)}")
         passed, failed = passed + (not differing), failed + bool(differing)
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)

@@ -87,6 +87,7 @@ ALLOWED = {
         "passes/not_fused.h",  # NotFused, which the manifest lists
         "passes/specialization.h",  # Specialization, likewise
         "passes/per_request.h",  # RequestSplit, likewise
+        "passes/float8_product.h",  # Float8Product, likewise
         "passes/stored_rows.h",  # StoredTable, likewise
     ] + of_runtime("artifact/hash.h", "artifact/manifest.h"),
     "compiler/driver/artifact/": GROUND + [
@@ -105,6 +106,7 @@ ALLOWED = {
     "compiler/driver/explain/": GROUND + [
         "compiler/driver/artifact/", "compiler/driver/tune/",
         "compiler/package/adapter_sites.h", "compiler/package/placed_tables.h", "compiler/package/stored_tables.h",  # which the manifest lists
+        "compiler/package/float8_products.h",  # likewise
         "compiler/package/requests.h", "compiler/package/specializations.h", "passes/specialization.h",  # likewise
         "compiler/plan/matmul/weight_panels.h",  # what tensors in panels are called
     ] + of_runtime(
@@ -117,6 +119,7 @@ ALLOWED = {
     "compiler/driver/verify/": GROUND + BUILD + [
         "compiler/reference/",
         "compiler/driver/explain/kernel_page.h",  # shows the region that is wrong
+        "compiler/package/float8_products.h",  # which the manifest lists
         "compiler/package/weights_file.h",  # the temporary folder
         "passes/adapter_site.h", "passes/request_rows.h",  # which inputs the model itself has, and with how many rows
     ] + of_runtime("artifact/step_sizes.h", "cuda/cuda_pieces.h"),
@@ -132,6 +135,7 @@ ALLOWED = {
         "compiler/package/", "passes/",
     ],
     "compiler/driver/refit/": GROUND + BUILD + [
+        "compiler/plan/matmul/weight_panels.h",  # what tensors in panels are called
         "compiler/driver/shard/",  # the parts of a sharded artifact
         "compiler/driver/tune/",  # the choices that the artifact was built with
         "compiler/driver/edit/editable_artifact.h",  # its files as they were compiled and as they are

@@ -27,7 +27,8 @@ struct Products {
 };
 
 TEST(Emulation, ProductsAreRight) {
-  std::vector<Products> all = {{Tiles::kOfWarpgroups, Dtype::kF32, "highest"}, {Tiles::kOfWarps, Dtype::kF16, "highest"}};
+  std::vector<Products> all = {{Tiles::kOfWarpgroups, Dtype::kF32, "highest"}, {Tiles::kOfWarps, Dtype::kF16, "highest"},
+                               {Tiles::kOfWarpgroups, Dtype::kF32, "fp8"}};
   if (Wanted() == "all") {
     all.push_back({Tiles::kOfWarps, Dtype::kF32, "highest"});
     all.push_back({Tiles::kOfWarps, Dtype::kF32, "high"});

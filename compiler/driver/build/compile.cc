@@ -103,6 +103,17 @@ int64_t BlockSharedBytes(ArrayRef<std::string> targets, const std::string& matmu
   return least == INT64_MAX ? 0 : least;
 }
 
+// The targets whose GPU has no products of fp8.
+std::vector<std::string> WithoutFloat8(ArrayRef<std::string> targets) {
+  std::vector<std::string> without;
+  for (const std::string& target : targets) {
+    const PlanOptions plan = PlanFor(target, "fp8");
+    if (plan.target == TargetKind::kGpu && !plan.gpu->has.warpgroup_products)
+      without.push_back(target);
+  }
+  return without;
+}
+
 // Warnings of adapters whose merged weights would not be finite.
 std::vector<std::string> UnmergedAdapters(const PassReport& report) {
   std::vector<std::string> warnings;
@@ -173,6 +184,7 @@ ArtifactContents ContentsOf(LoadedModel& model, const CompileOptions& options) {
     contents.totals[name] = std::move(total);
   }
   contents.matmul_precision = options.matmul_precision;
+  contents.float8_budget = options.float8_budget;
   contents.round_every_op = options.round_every_op;
   contents.batch_invariant = options.batch_invariant;
   contents.index_policy = options.index_policy;
@@ -227,7 +239,14 @@ Result<SimplifiedModel> SimplifyModel(const CompileOptions& options) {
                      options.table_placement,
                      options.per_request,
                      options.table_cache,
-                     BlockSharedBytes(targets, options.matmul_precision)};
+                     BlockSharedBytes(targets, options.matmul_precision),
+                     options.float8_budget};
+  if (const auto without = WithoutFloat8(targets);
+      options.matmul_precision == "fp8" && !without.empty()) {
+    manager.options.has_float8_products = false;
+    contents.warnings.push_back("no product is in fp8 (--matmul-precision): target " + without[0] +
+                                " cannot multiply such numbers, sm_90a can");
+  }
   manager.dump_directory = options.dump_ir_directory;
   TableTracker tables(graph, manager.options.constant_names);
   Follow(tables, manager);
@@ -271,7 +290,9 @@ Result<FusedModel> FuseSimplified(const SimplifiedModel& model, const CompileOpt
     tables.push_back(tracker.Finish(*copy));
     if (kind == TargetKind::kGpu)
       AddWarnings(UnplacedTables(*copy, tables.back(), options), contents);
-    std::vector<NotFused> not_fused = NotFusedEdges(*copy, manager.TakeReport());
+    PassReport report = manager.TakeReport();
+    if (kind == TargetKind::kGpu) contents.float8_products = std::move(report.float8_products);
+    std::vector<NotFused> not_fused = NotFusedEdges(*copy, std::move(report));
     by_kind[kind] = {std::move(copy), std::move(not_fused)};
   }
   result.pass_timings = manager.timings();

@@ -24,7 +24,8 @@ struct CompileOptions {
   std::map<std::string, std::pair<int64_t, int64_t>> dim_ranges;
   std::map<std::string, TensorData> frozen_inputs;  // inputs made constants
   std::map<std::string, TensorData> weights;        // in the place of initializers
-  std::string matmul_precision = "highest";         // highest, high, medium
+  std::string matmul_precision = "highest";         // highest, high, medium, fp8
+  double float8_budget = kFloat8Budget;             // see float8_products.h
   bool round_every_op = false;                      // half types, as the unfused model would
   bool batch_invariant = false;                     // see PlanOptions
   std::string index_policy = "error";               // error, clamp, wrap, zero

@@ -169,6 +169,9 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
   options.round_every_op = flags.round_every_op;
   options.batch_invariant = flags.batch_invariant;
   if (flags.matmul_precision) options.matmul_precision = *flags.matmul_precision;
+  if (flags.float8_budget && options.matmul_precision != "fp8")
+    return Fail(ErrorKind::kUsage, "--fp8-budget is of --matmul-precision fp8, which is not given");
+  if (flags.float8_budget) options.float8_budget = *flags.float8_budget;
   if (flags.index_policy) options.index_policy = *flags.index_policy;
   return {};
 }

@@ -23,6 +23,7 @@ struct ModelFlags {
   bool round_every_op = false;
   bool batch_invariant = false;
   std::optional<std::string> matmul_precision, index_policy;
+  std::optional<double> float8_budget;
   std::vector<std::string> table_storage;    // PATTERN=STORAGE
   std::vector<std::string> table_placement;  // PATTERN=host or PATTERN=device
   std::optional<std::string> table_cache;    // bytes as in 512MB, or a share as in 10%

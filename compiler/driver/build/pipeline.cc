@@ -115,6 +115,9 @@ std::vector<std::string> FusionPasses(TargetKind target) {
                        // this way.
                        "transpose-weights",
                        "fold-constants",
+                       // While products stand alone, with the weights that kernels read.
+                       "float8-products",
+                       "fold-constants",
                        // Before all that would make a kernel of the operand alone.
                        "fuse-matmul-prologue",
                        // Before fuse-matmul-epilogue, which leaves what the library cannot do

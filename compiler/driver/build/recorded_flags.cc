@@ -1,6 +1,7 @@
 #include "compiler/driver/build/recorded_flags.h"
 
 #include "compiler/package/adapter_sites.h"
+#include "compiler/package/float8_products.h"
 #include "compiler/package/placed_tables.h"
 #include "compiler/package/requests.h"
 #include "compiler/package/row_tables.h"
@@ -30,6 +31,7 @@ Result<ModelFlags> RecordedFlags(const std::string& artifact, const Json& manife
   return Reading(artifact, [&] {
     ModelFlags flags;
     flags.matmul_precision = manifest.at("matmul_precision");
+    if (flags.matmul_precision == "fp8") flags.float8_budget = Float8BudgetOf(manifest);
     flags.index_policy = manifest.value("index_policy", "error");
     flags.round_every_op = manifest.at("rounding") == "every op";
     flags.batch_invariant = manifest.value("batch_invariant", false);

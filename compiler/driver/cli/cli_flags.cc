@@ -29,9 +29,15 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
               "NAME=FILE");
   app.add_option(
          "--matmul-precision", flags.matmul_precision,
-         "arithmetic of f32 products: highest (f32, the default), high (TF32), medium (bf16)")
+         "arithmetic of products: of f32 highest (f32, the default), high (TF32) or medium (bf16); "
+         "fp8 rounds both factors of layers to 8 bits (E4M3) on a GPU that has such products")
       ->type_name("WORD")
-      ->check(CLI::IsMember({"highest", "high", "medium"}));
+      ->check(CLI::IsMember({"highest", "high", "medium", "fp8"}));
+  app.add_option("--fp8-budget", flags.float8_budget,
+                 "with --matmul-precision fp8: the relative L2 error above which a layer stays in "
+                 "its own type (default: 0.05)")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--index-policy", flags.index_policy,
                  "what an id outside its table means: error (the run fails and names the id, the "
                  "default), clamp (the nearest row), wrap (the id modulo the rows), zero (a row of "

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "compiler/driver/verify/drift.h"
+#include "compiler/driver/verify/float8_notes.h"
 #include "compiler/driver/verify/judgement_json.h"
 #include "compiler/driver/verify/model_inputs.h"
 #include "compiler/driver/verify/onnxruntime_judge.h"
@@ -217,6 +218,8 @@ Result<int> RunVerify(const VerifyFlags& flags) {
     if (subject.with_own_tables) std::fputs(DriftText(drifts, flags.drift_bound).c_str(), stdout);
     std::puts(pass ? Green("pass").c_str() : Red("FAIL").c_str());
   }
+  FUSEC_ASSIGN(const std::vector<std::string> notes, Float8Notes(subject));
+  for (const std::string& note : notes) PrintNote(note);
   NoteEdits(*subject.program);
   PrintNote("ran on " + subject.program->device().name());
   return pass ? 0 : 1;

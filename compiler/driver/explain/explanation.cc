@@ -136,6 +136,7 @@ Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
   explanation.index_policy = ValueOf(json, "index_policy", "error");
   explanation.batch_invariant = manifest.batch_invariant;
   explanation.stored_tables = Recorded(json, "table_storage", StoredTablesOf);
+  explanation.float8_products = Recorded(json, "fp8", Float8ProductsOf);
   if (explanation.target != "cpu")
     explanation.placed_tables = Recorded(json, "table_placement", PlacedTablesOf);
   explanation.adapters = Recorded(json, "adapters", AdaptersOf);
@@ -324,6 +325,7 @@ std::string ExplanationJson(const Explanation& e) {
                {"after", {{"launches", e.after_launches}, {"bytes", e.after_bytes}}},
                {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
   if (!e.stored_tables.empty()) json["table_storage"] = StoredTablesJson(e.stored_tables);
+  if (!e.float8_products.empty()) json["fp8"] = Float8ProductsJson(e.float8_products);
   if (!e.placed_tables.empty()) {
     json["table_placement"] = PlacedTablesJson(e.placed_tables);
     json["footprint"]["host_bytes"] = e.host_bytes();

@@ -10,6 +10,7 @@
 #include "compiler/driver/artifact/dim_flags.h"
 #include "compiler/driver/tune/tuning_file.h"
 #include "compiler/package/adapter_sites.h"
+#include "compiler/package/float8_products.h"
 #include "compiler/package/placed_tables.h"
 #include "compiler/package/requests.h"
 #include "compiler/package/stored_tables.h"
@@ -61,6 +62,7 @@ struct Explanation {
   int64_t weight_bytes = 0, arena_bytes = 0;
   std::vector<PlacedTable> placed_tables;  // of these weights, if the target is a GPU
   std::vector<StoredTable> stored_tables;
+  std::vector<Float8Product> float8_products;
   std::optional<ArtifactAdapters> adapters;
   std::optional<ArtifactRequests> requests;
   std::optional<TargetTuning> tuning;  // what was measured, if the target was tuned

@@ -94,6 +94,7 @@ void PutWeights(const Json& fresh, const std::map<std::string, std::string>& new
   manifest.erase("hash");
   manifest["buffers"] = fresh.at("buffers");
   manifest["warnings"] = fresh.at("warnings");
+  if (fresh.contains("fp8")) manifest["fp8"] = fresh.at("fp8");
   if (fresh.contains("specialized"))
     manifest["specialized"] = fresh.at("specialized");
   else

@@ -13,6 +13,7 @@
 #include "compiler/package/artifact_folder.h"
 #include "compiler/package/specializations.h"
 #include "compiler/plan/kernel_name.h"
+#include "compiler/plan/matmul/weight_panels.h"
 #include "compiler/support/check.h"
 #include "compiler/support/terminal.h"
 
@@ -24,8 +25,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kAgain = "; compile the model again";
 
-// A constant's name in the weights without the hash that two targets' constants of one name have.
-std::string PlainName(const std::string& name) {
+// A tensor's name in the weights without the hash that two targets' constants of one name have.
+std::string WithoutHash(const std::string& name) {
   constexpr size_t kHashDigits = 32;
   if (name.size() <= kHashDigits + 1 || name[name.size() - kHashDigits - 1] != '.') return name;
   const std::string end = name.substr(name.size() - kHashDigits);
@@ -33,10 +34,21 @@ std::string PlainName(const std::string& name) {
   return is_hash ? name.substr(0, name.size() - kHashDigits - 1) : name;
 }
 
+// The constant that a tensor in the weights holds, in whatever layout.
+std::string ConstantOf(const std::string& name) {
+  for (const WeightLayout layout : kWeightLayouts) {
+    const std::string suffix = LayoutSuffix(layout);
+    if (!suffix.empty() && name.ends_with(suffix))
+      return name.substr(0, name.size() - suffix.size());
+  }
+  return name;
+}
+
 // What of a manifest neither weights nor machine code decide.
 Json Program(const Json& manifest) {
   Json program = manifest;
-  for (const char* key : {"hash", "files", "warnings", "model", "specialized"}) program.erase(key);
+  for (const char* key : {"hash", "files", "warnings", "model", "specialized", "fp8"})
+    program.erase(key);
   program["buffers"] = PlainBuffers(manifest.at("buffers"));
   for (auto& [name, target] : program.at("targets").items()) target.erase("files");
   return program;
@@ -49,7 +61,7 @@ bool IsKernelText(const std::string& path) {
 std::set<std::string> StoredTensors(const Json& manifest) {
   std::set<std::string> names;
   for (const Json& buffer : manifest.at("buffers")) {
-    if (buffer.contains("tensor")) names.insert(PlainName(buffer.at("tensor")));
+    if (buffer.contains("tensor")) names.insert(WithoutHash(buffer.at("tensor")));
   }
   return names;
 }
@@ -181,7 +193,9 @@ class Comparison {
   }
 
   Result<void> CheckNumbersInKernels() const {
-    const std::set<std::string> stored = StoredTensors(program_.manifest);
+    std::set<std::string> stored;
+    for (const std::string& tensor : StoredTensors(program_.manifest))
+      stored.insert(ConstantOf(tensor));
     for (const TargetContents& target : program_.contents.targets) {
       FUSEC_ASSIGN(const auto old, ReadFusedGraph(artifact_.path, target.name));
       std::map<std::string, const Node*> known;
@@ -324,8 +338,8 @@ Json PlainBuffers(const Json& buffers) {
   Json plain = buffers;
   for (Json& buffer : plain) {
     if (!buffer.contains("tensor")) continue;
-    buffer["tensor"] = PlainName(buffer.at("tensor"));
-    buffer["name"] = PlainName(buffer.at("name"));
+    buffer["tensor"] = WithoutHash(buffer.at("tensor"));
+    buffer["name"] = WithoutHash(buffer.at("name"));
   }
   return plain;
 }

@@ -4,6 +4,7 @@
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/package/float8_products.h"
 #include "compiler/package/requests.h"
 #include "compiler/package/row_tables.h"
 #include "compiler/package/specializations.h"
@@ -36,6 +37,8 @@ Result<void> FillContents(const Json& json, ArtifactContents& contents) {
   contents.disabled_fusions = names("disabled_fusions").get<std::set<std::string>>();
   contents.updatable = names("updatable").get<std::vector<std::string>>();
   contents.frozen_inputs = names("frozen_inputs").get<std::set<std::string>>();
+  contents.float8_budget = Float8BudgetOf(json);
+  contents.float8_products = Float8ProductsOf(json);
   contents.stored_tables = StoredTablesOf(json);
   contents.requests = RequestsOf(json);
   contents.adapters = AdaptersOf(json);

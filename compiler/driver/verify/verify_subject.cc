@@ -87,6 +87,11 @@ Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
   FUSEC_ASSIGN(const ModelFlags recorded, RecordedFlags(artifact, manifest));
   FUSEC_TRY(
       TakeFlag("--matmul-precision", artifact, recorded.matmul_precision, flags.matmul_precision));
+  if (flags.float8_budget && flags.float8_budget != recorded.float8_budget) {
+    return Fail(ErrorKind::kUsage, "--fp8-budget: " + artifact +
+                                       " was compiled with another, and is verified as it is");
+  }
+  flags.float8_budget = recorded.float8_budget;
   FUSEC_TRY(TakeFlag("--index-policy", artifact, recorded.index_policy, flags.index_policy));
   FUSEC_TRY(TakeFlag("--table-cache", artifact, recorded.table_cache, flags.table_cache));
   FUSEC_TRY(TakeFlag("--adapters", artifact, recorded.adapters, flags.adapters));

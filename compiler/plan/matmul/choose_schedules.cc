@@ -69,6 +69,10 @@ class Chooser {
         library_(library) {}
 
   MatMulRanges Choose() {
+    if (IsFloat8(policy_.arithmetic)) {
+      AddTilesOfCodes();
+      return ranges_;
+    }
     if (policy_.makes_operand) {
       AddTilesThatMake();
       return ranges_;
@@ -191,7 +195,7 @@ class Chooser {
   // there are enough of these.
   FirstRows AddClusters(FirstRows from, int most, int fewest) {
     Warpgroup tile = SquareTile();
-    const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::ChunkBytes(policy_.arithmetic));
+    const int64_t chunks = Warpgroup::Chunks(matmul_, policy_.arithmetic);
     for (int blocks = most; blocks >= fewest; blocks /= 2) {
       tile.split_k.blocks = blocks;
       Follow(tile, from, ranges_);
@@ -262,7 +266,7 @@ class Chooser {
 
   // Whether two blocks make one of the largest tiles where these are half a wave.
   bool PairsMakeLargeTiles() const {
-    const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::ChunkBytes(policy_.arithmetic));
+    const int64_t chunks = Warpgroup::Chunks(matmul_, policy_.arithmetic);
     return policy_.pairs_for_half_a_wave && matrices_ == 1 && chunks >= 4 * kGoodShare;
   }
 
@@ -271,6 +275,14 @@ class Chooser {
     const MatMulSchedule& last = ranges_.back().schedule;
     if (const auto* tile = std::get_if<Tile>(&last)) return tile;
     return std::get_if<Warpgroup>(&last);
+  }
+
+  // A row alone and few rows, which decode what they multiply, and then tiles that need not.
+  void AddTilesOfCodes() {
+    const int64_t few = policy_.most_rows_at_once;
+    ranges_ = {{FewRows(1), 0, 1}, {FewRows(few), 2, few}};
+    AddClusters(FirstRows(few + 1), TakesClusters() ? kMostClusterBlocks : BlocksOfFew(), 1);
+    AddLargeTiles();
   }
 
   // A row alone, and few rows unless tiles serve them, then the tiles in turn.
@@ -296,7 +308,7 @@ class Chooser {
   void AddShares(const Planned<Warpgroup>& planned) {
     const int shared_bytes = planned.tile.SharedBytes(policy_.arithmetic);
     const int64_t at_once = 2 * shared_bytes <= gpu_.block_shared_bytes ? 2 * Wave() : Wave();
-    const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::ChunkBytes(policy_.arithmetic));
+    const int64_t chunks = Warpgroup::Chunks(matmul_, policy_.arithmetic);
     FirstRows from = planned.from;
     const auto add = [&](int blocks) {
       const FirstRows end = RowsBeyond(at_once / blocks, planned.tile, n_, matrices_);
@@ -354,7 +366,7 @@ std::vector<MatMulSchedule> MatMulCandidates(const MatMulPlan& matmul, int64_t r
     if (!by_warpgroups) break;
     const int64_t tiles = CeilDiv(rows, tile.rows) * CeilDiv(*matmul.n.AsConstant(), tile.columns) *
                           *matmul.batch.AsConstant();
-    const int64_t chunks = CeilDiv(RowBytes(matmul), Warpgroup::ChunkBytes(policy.arithmetic));
+    const int64_t chunks = Warpgroup::Chunks(matmul, policy.arithmetic);
     const int64_t most =
         std::min<int64_t>({2 * options.gpu->multiprocessors() / tiles, chunks, kMostClusterBlocks});
     candidates.push_back(tile);

@@ -77,15 +77,15 @@ Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
   timeline.coming = drawn.is_made ? "made" : "copied";
   timeline.coming_note = drawn.is_made ? "a by all threads; b is copied meanwhile" : "by cp.async";
   timeline.used = "multiplied";
-  timeline.used_note = drawn.is_split ? kSplitInWords : "by mma.sync";
+  timeline.used_note = drawn.arithmetic == Arithmetic::kSplit ? kSplitInWords : "by mma.sync";
   DrawTimeline(timeline, drawing);
   return drawing;
 }
 
 // As MultiplyTileByWarpgroups does (matmul_warpgroup.cuh).
 Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
-  const Arithmetic arithmetic = drawn.is_split ? Arithmetic::kSplit : Arithmetic::kHalf;
-  const int chunk_bytes = schedule::Warpgroup::ChunkBytes(arithmetic);
+  const bool is_split = drawn.arithmetic == Arithmetic::kSplit;
+  const int chunk_bytes = schedule::Warpgroup::ChunkBytes(drawn.arithmetic);
   const int groups = tile.groups(), blocks = tile.split_k.blocks;
   Drawing drawing = {fmt::format("the tile of a {}, {} x {} of the product a x b^T",
                                  blocks > 1 ? fmt::format("cluster of {} blocks", blocks) : "block",
@@ -109,14 +109,16 @@ Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
   const std::string panels = fmt::format("{} x {}", tile.columns, schedule::Warpgroup::kPanelBytes);
   std::vector<std::string> stage = {fmt::format("a {} x {}", tile.rows, chunk_bytes),
                                     "b " + panels};
-  if (drawn.is_split) stage.push_back("b_low " + panels);
-  DrawRows({{kChunk, stage, StageInWords(tile, tile.StageBytes(arithmetic))}}, drawing);
+  if (is_split) stage.push_back("b_low " + panels);
+  DrawRows({{kChunk, stage, StageInWords(tile, tile.StageBytes(drawn.arithmetic))}}, drawing);
   std::vector<std::string> behind = {fmt::format("filled[{}]", tile.stages),
                                      fmt::format("used[{}]", tile.stages)};
-  if (drawn.is_split) behind.push_back(fmt::format("units f32[{}]", tile.columns));
-  DrawRows({{"barriers", behind,
-             drawn.is_split ? "and the units of b's halves" : "that both sides wait for"}},
-           drawing);
+  const bool has_units = is_split || IsFloat8(drawn.arithmetic);
+  if (has_units) behind.push_back(fmt::format("units f32[{}]", tile.columns));
+  const char* note = is_split    ? "and the units of b's halves"
+                     : has_units ? "and the units of b's columns"
+                                 : "that both sides wait for";
+  DrawRows({{"barriers", behind, note}}, drawing);
   DrawRows({{"in the end",
              {fmt::format("sums f32[{}][{}]", tile.rows, tile.columns + 8)},
              fmt::format("{} bytes in place of the stages", tile.rows * (tile.columns + 8) * 4)}},
@@ -130,7 +132,9 @@ Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
   timeline.coming_note =
       drawn.is_made ? "a is made, b by bulk copies" : "a by cp.async, b by bulk copies";
   timeline.used = "multiplied";
-  timeline.used_note = drawn.is_split ? kSplitHalvesInWords : "by wgmma";
+  timeline.used_note = is_split    ? kSplitHalvesInWords
+                       : has_units ? "by wgmma, of E4M3"
+                                   : "by wgmma";
   DrawTimeline(timeline, drawing);
   return drawing;
 }

@@ -10,7 +10,7 @@ namespace fusec {
 
 // What the drawing of a tile of the product a x b^T shows beside the tile itself.
 struct DrawnProduct {
-  bool is_split = false;             // floats, into shorter numbers
+  Arithmetic arithmetic = Arithmetic::kHalf;
   bool is_made = false;              // the left operand, by the kernel
   std::optional<int64_t> row_bytes;  // of an operand's row, unless the kernel takes sizes
   int shared_bytes = 0;              // of a block

@@ -18,13 +18,15 @@ constexpr int64_t kTermsOfManyChunks = 256;
 class TilePlanner : ProductPlanner {
  public:
   TilePlanner(const Node& region, const MatMulPlan& matmul, const MatMulSchedule& schedule,
-              const std::string& precision, KernelBuilder& builder, int64_t lanes = 1)
+              const PlanOptions& options, KernelBuilder& builder, int64_t lanes = 1)
       : ProductPlanner(region, matmul, builder),
         schedule_(schedule),
         by_warps_(std::get_if<schedule::Tile>(&schedule)),
         tile_(by_warps_ != nullptr ? static_cast<const schedule::ResultTile&>(*by_warps_)
                                    : std::get<schedule::Warpgroup>(schedule)),
-        precision_(precision),
+        options_(options),
+        arithmetic_(by_warps_ != nullptr ? ArithmeticOf(matmul, options)
+                                         : WarpgroupArithmeticOf(matmul, options)),
         lanes_(lanes) {
     cluster_blocks_ = tile_.split_k.blocks;
     for (const auto& node : region.body->nodes) {
@@ -49,7 +51,7 @@ class TilePlanner : ProductPlanner {
     if (!all_work || columns() % kMostLanes != 0) return 1;
     std::vector<IndexSite> sites;
     KernelBuilder builder(builder_, sites);
-    TilePlanner trial(region_, matmul_, schedule_, precision_, builder, kMostLanes);
+    TilePlanner trial(region_, matmul_, schedule_, options_, builder, kMostLanes);
     trial.Write();
     const RegionLowering::Loads& loads = trial.lowering_.loads();
     return loads.of_lanes <= loads.of_vectors ? kMostLanes : 1;
@@ -62,7 +64,7 @@ class TilePlanner : ProductPlanner {
   // few chunks a loop takes registers that leave room for one block instead of two; TF32 and halves
   // are up to 4 % slower.
   bool HasLongSums() const {
-    return ByWarpgroups() && IsSplit(dtype(), precision_) && depth() >= kTermsOfManyChunks;
+    return ByWarpgroups() && arithmetic_ == Arithmetic::kSplit && depth() >= kTermsOfManyChunks;
   }
   // The same of the tiles side by side: to divide by their number takes 0.1 us, which small tiles
   // notice.
@@ -75,13 +77,20 @@ class TilePlanner : ProductPlanner {
                         : builder_.expressions().Constant(name, size, comment);
   }
   const char* WhoseTile() const { return IsShared() ? "of a cluster" : "of a block"; }
+  bool IsFloat8() const { return fusec::IsFloat8(arithmetic_); }
+  // Bytes of an element of the left operand.
+  int64_t LeftBytes() const { return IsFloat8() ? 1 : DtypeBytes(dtype()); }
+  CExpr ArithmeticInKernel() const {
+    if (arithmetic_ == Arithmetic::kShortFloat8) return "Arithmetic::kShortFloat8";
+    if (IsFloat8()) return "Arithmetic::kFloat8";
+    if (ByWarpgroups() && arithmetic_ == Arithmetic::kSplit) return "Arithmetic::kSplitHalf";
+    return TensorCoreArithmetic(dtype(), options_.matmul_precision);
+  }
   // The kernel's name of what the tile is made by.
   void DeclareShape() {
     IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
-    std::vector<CExpr> shape = {ByWarpgroups() && IsSplit(dtype(), precision_)
-                                    ? CExpr("Arithmetic::kSplitHalf")
-                                    : TensorCoreArithmetic(dtype(), precision_)};
+    std::vector<CExpr> shape = {ArithmeticInKernel()};
     const auto add = [&](const char* name, int64_t value, const char* comment) {
       shape.push_back(names.Constant(name, value, comment));
     };
@@ -100,7 +109,7 @@ class TilePlanner : ProductPlanner {
   }
 
   void Write() {
-    NameOperands(/*reads_weights=*/!ByWarpgroups() || dtype() == Dtype::kF32, HasLongSums());
+    NameOperands(!ByWarpgroups() || (dtype() == Dtype::kF32 && !IsFloat8()), HasLongSums());
     builder_.Use("async_copy.cuh");
     builder_.Use("tensor_core.cuh");
     builder_.Use("vector.cuh");
@@ -109,13 +118,15 @@ class TilePlanner : ProductPlanner {
       builder_.Use("block_cluster.cuh");
       builder_.Use("warpgroup.cuh");
       builder_.Use("split_half.cuh");
+      builder_.Use("float8.cuh");
       builder_.Use("copy_barrier.cuh");
       builder_.Use("warpgroup_registers.cuh");
+      builder_.Use("warpgroup_stages.cuh");
+      builder_.Use("warpgroup_units.cuh");
       // From which the compiler knows a thread's registers.
       const auto& tile = std::get<schedule::Warpgroup>(schedule_);
       const bool is_made = matmul_.made != nullptr;
-      builder_.plan().blocks_together =
-          tile.HasNeighbour(ArithmeticOf(dtype(), precision_), is_made) ? 2 : 1;
+      builder_.plan().blocks_together = tile.HasNeighbour(arithmetic_, is_made) ? 2 : 1;
     }
     if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
@@ -131,7 +142,7 @@ class TilePlanner : ProductPlanner {
     const CExpr rows = names.Constant("tile_rows", tile.rows, WhoseTile());
     const CExpr width = names.Constant("tile_columns", tile.columns, WhoseTile());
     DeclareShape();
-    plan.shared_bytes = SharedBytesOf(schedule_, ArithmeticOf(dtype(), precision_));
+    plan.shared_bytes = SharedBytesOf(schedule_, arithmetic_);
     plan.drawing = Draw();
     DeclareSharedMemory(builder_);
     const CExpr tiles = Size(TakesTiles(), "column_tiles", column_tiles, "tiles side by side");
@@ -153,10 +164,10 @@ class TilePlanner : ProductPlanner {
 
   Drawing Draw() const {
     DrawnProduct drawn;
-    drawn.is_split = IsSplit(dtype(), precision_);
+    drawn.arithmetic = arithmetic_;
     drawn.is_made = matmul_.made != nullptr;
-    if (!HasLongSums()) drawn.row_bytes = depth() * DtypeBytes(dtype());
-    drawn.shared_bytes = SharedBytesOf(schedule_, ArithmeticOf(dtype(), precision_));
+    if (!HasLongSums()) drawn.row_bytes = depth() * LeftBytes();
+    drawn.shared_bytes = SharedBytesOf(schedule_, arithmetic_);
     return by_warps_ ? DrawTile(*by_warps_, drawn)
                      : DrawTile(std::get<schedule::Warpgroup>(schedule_), drawn);
   }
@@ -166,7 +177,8 @@ class TilePlanner : ProductPlanner {
     const std::string b = ByWarpgroups() ? ModelName(matmul_.b.value->name) : b_.word();
     const CExpr right = ByWarpgroups() ? PanelsOfTile() : b_ + "first_column" * depth_;
     const CExpr columns = MinOf(width, columns_ - "first_column");
-    const CExpr row_bytes = depth_ * Call("sizeof", {MemoryTypeName(dtype())});
+    const CExpr row_bytes =
+        IsFloat8() ? depth_ : depth_ * Call("sizeof", {MemoryTypeName(dtype())});
     if (ByWarpgroups()) {
       builder_.Comment("Weights, before it is known what they meet.");
       builder_.AppendCall(
@@ -180,15 +192,19 @@ class TilePlanner : ProductPlanner {
       builder_.Blank();
     }
     const CExpr left = LeftFrom("first_row");
-    std::vector<CExpr> adapters;
-    if (slot_addend_) adapters = {DeclareSlotAddend(rows)};
+    const CExpr rows_here = MinOf(rows, m - "first_row");
+    std::vector<CExpr> more;
+    if (slot_addend_) more = {DeclareSlotAddend(rows)};
+    if (IsFloat8()) {
+      const CExpr factors = builder_.Buffer(matmul_.factors) + "first_row";
+      more = {Call("NoAddend", {}), Call("FactorsOfRows", {factors, rows_here})};
+    }
     builder_.Comment("memory.sums = " + a_.word() + " x " + b + ", transposed" +
                      (slot_addend_ ? ", and what the adapters add" : ""));
-    const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
+    const int64_t copy = Aligned(16 / LeftBytes()) * LeftBytes();
     const CExpr copy_name = builder_.expressions().Constant("copy_bytes", copy, "of one copy");
-    std::vector<CExpr> arguments = {
-        left, MinOf(rows, m - "first_row"), right, columns, row_bytes, "memory"};
-    arguments.insert(arguments.end(), adapters.begin(), adapters.end());
+    std::vector<CExpr> arguments = {left, rows_here, right, columns, row_bytes, "memory"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
     builder_.AppendCall(Call(Template(ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile",
                                       {"Shape", copy_name}),
                              std::move(arguments)));
@@ -220,16 +236,16 @@ class TilePlanner : ProductPlanner {
     std::vector<CExpr> arguments = {left,           "slots",  builder_.Buffer(bank),
                                     "first_column", columns_, rank};
     if (ByWarpgroups()) arguments.insert(arguments.begin() + 2, "named_slots");
-    builder_.Append(Statement::Let("auto", "adapters",
-                                   Call(Template(ByWarpgroups() ? "ChunksOfSlots" : "AddendOfSlots",
-                                                 {TensorCoreArithmetic(dtype(), precision_)}),
-                                        std::move(arguments))));
+    builder_.Append(Statement::Let(
+        "auto", "adapters",
+        Call(Template(ByWarpgroups() ? "ChunksOfSlots" : "AddendOfSlots", {ArithmeticInKernel()}),
+             std::move(arguments))));
     return "adapters";
   }
 
   // Where the panels of the tile's columns begin.
   CExpr PanelsOfTile() {
-    const WeightLayout layout = PanelLayout(dtype(), precision_);
+    const WeightLayout layout = PanelLayout(arithmetic_);
     CExpr panels = builder_.InLayout(matmul_.b.value, layout);
     const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
     const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
@@ -316,7 +332,7 @@ class TilePlanner : ProductPlanner {
   }
   // `sums`, of the row and of columns from `column` on, made good where they are not finite.
   CExpr Checked(const CExpr& sums, const CExpr& column) {
-    if (dtype() != Dtype::kF32) return sums;
+    if (dtype() != Dtype::kF32 || IsFloat8()) return sums;
     const CExpr left = matmul_.made ? Call("RowOf", {a_, "tile_row"}) : a_ + "row" * depth_;
     return Call("PlainUnlessFinite", {sums, left, b_ + column * depth_, depth_});
   }
@@ -324,18 +340,30 @@ class TilePlanner : ProductPlanner {
   const MatMulSchedule& schedule_;
   const schedule::Tile* const by_warps_;  // of schedule_; null by warpgroups
   const schedule::ResultTile& tile_;      // the same
-  const std::string& precision_;
+  const PlanOptions& options_;
+  const Arithmetic arithmetic_;
   const int64_t lanes_;                // of a thread
   const Node* slot_addend_ = nullptr;  // what is added to the sums (slot_product.h), if anything
   int64_t more_bytes_ = 0;             // by which panels that are read are larger than the weights
 };
 
+// What a tile by warpgroups reads where the left operand is made of codes in fp8: these.
+MatMulPlan WithCodes(const MatMulPlan& matmul) {
+  MatMulPlan plan = matmul;
+  plan.a = {matmul.codes, 0, false};
+  plan.made = nullptr;
+  return plan;
+}
+
 }  // namespace
 
 KernelPlan PlanMatMulTile(const Node& region, const MatMulPlan& matmul, const MatMulSchedule& tile,
-                          const std::string& precision, KernelBuilder& builder) {
-  const int64_t lanes = TilePlanner(region, matmul, tile, precision, builder).BestLanes();
-  return TilePlanner(region, matmul, tile, precision, builder, lanes).Plan();
+                          const PlanOptions& options, KernelBuilder& builder) {
+  const bool reads_codes = std::holds_alternative<schedule::Warpgroup>(tile) &&
+                           fusec::IsFloat8(WarpgroupArithmeticOf(matmul, options));
+  const MatMulPlan with_codes = reads_codes ? WithCodes(matmul) : matmul;
+  const int64_t lanes = TilePlanner(region, with_codes, tile, options, builder).BestLanes();
+  return TilePlanner(region, with_codes, tile, options, builder, lanes).Plan();
 }
 
 }  // namespace fusec

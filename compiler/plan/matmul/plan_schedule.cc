@@ -31,7 +31,7 @@ struct StepPlanner {
   void operator()(const schedule::Warpgroup&) const { PlanTile(); }
 
   void PlanTile() const {
-    step.kernel = PlanMatMulTile(region, matmul, schedule, options.matmul_precision, builder);
+    step.kernel = PlanMatMulTile(region, matmul, schedule, options, builder);
   }
 };
 

@@ -39,6 +39,17 @@ constexpr Warpgroup kShortWarpgroups[] = {
     ByWarpgroups(128, 256, 4),
 };
 
+// Of E4M3 a thread holds the sums of a chunk, too.
+constexpr Warpgroup kFloat8Warpgroups[] = {
+    ByWarpgroups(64, 64, 4),   ByWarpgroups(64, 64, 6),   ByWarpgroups(64, 128, 4),
+    ByWarpgroups(128, 128, 4), ByWarpgroups(128, 128, 6), ByWarpgroups(128, 192, 4),
+};
+
+constexpr Warpgroup kShortFloat8Warpgroups[] = {
+    ByWarpgroups(64, 64, 4),   ByWarpgroups(64, 64, 6),   ByWarpgroups(64, 128, 4),
+    ByWarpgroups(128, 128, 3), ByWarpgroups(128, 128, 6), ByWarpgroups(128, 256, 4),
+};
+
 // Tiles of the lists above, by what tells them apart. A tile that is planned is one that is
 // measured.
 consteval Tile Warps(int rows, int columns, int chunk_bytes, int stages) {
@@ -57,6 +68,12 @@ consteval Warpgroup Find(std::span<const Warpgroup> tiles, int rows, int columns
 }
 consteval Warpgroup Split(int rows, int columns, int stages) {
   return Find(kSplitWarpgroups, rows, columns, stages);
+}
+consteval Warpgroup Float8(int rows, int columns, int stages) {
+  return Find(kFloat8Warpgroups, rows, columns, stages);
+}
+consteval Warpgroup ShortFloat8(int rows, int columns, int stages) {
+  return Find(kShortFloat8Warpgroups, rows, columns, stages);
 }
 consteval Warpgroup Short(int rows, int columns, int stages) {
   return Find(kShortWarpgroups, rows, columns, stages);
@@ -89,6 +106,19 @@ constexpr Planned<Warpgroup> kReadHalf[] = {
     {Short(64, 64, 4), 1, kAny},
     {Short(64, 128, 4), 1, kAny},
     {Short(128, 128, 3), 65, kAny},
+};
+
+constexpr Planned<Warpgroup> kReadFloat8[] = {
+    {Float8(64, 64, 6), 1, kAny},
+    {Float8(64, 128, 4), 65, kAny},
+    {Float8(128, 128, 6), 65, kAny},
+    {Float8(128, 192, 4), 129, kAny},
+};
+
+constexpr Planned<Warpgroup> kReadShortFloat8[] = {
+    {ShortFloat8(64, 64, 4), 1, kAny},
+    {ShortFloat8(64, 128, 4), 65, kAny},
+    {ShortFloat8(128, 128, 3), 65, kAny},
 };
 
 // Products that make the left one. Each column of tiles makes it again, and few rows wait for the
@@ -169,6 +199,26 @@ constexpr MatMulPolicy kPolicies[] = {
      .most_own_elements = 1 << 16,
      .most_blocks_of_few = 4,
      .fewest_measured_rows = 17},
+    // Codes in fp8, which smaller tiles decode. They have no library.
+    // 2026-11-27-h200-fp8-products.txt.
+    {.by_warpgroups = true,
+     .arithmetic = Arithmetic::kFloat8,
+     .makes_operand = true,
+     .tiles = kMakeShortByWarps,
+     .large_tiles = kReadFloat8,
+     .most_rows_at_once = 4,
+     .is_ahead_of_library = true,
+     .most_blocks_of_few = 4,
+     .fewest_measured_rows = 2},
+    {.by_warpgroups = true,
+     .arithmetic = Arithmetic::kShortFloat8,
+     .makes_operand = true,
+     .tiles = kMakeShortByWarps,
+     .large_tiles = kReadShortFloat8,
+     .most_rows_at_once = 4,
+     .is_ahead_of_library = true,
+     .most_blocks_of_few = 4,
+     .fewest_measured_rows = 2},
     // 2026-11-22-h200-sweeps.txt (lola, dlrm, lecture), 2026-11-23-h200-few-rows.txt.
     {.by_warpgroups = false,
      .arithmetic = Arithmetic::kSplit,
@@ -238,7 +288,8 @@ constexpr MatMulPolicy kPolicies[] = {
 
 const MatMulPolicy& PolicyFor(const MatMulPlan& matmul, const PlanOptions& options) {
   const bool by_warpgroups = Warpgroup::Takes(matmul, options);
-  const Arithmetic arithmetic = ArithmeticOf(matmul, options);
+  const Arithmetic arithmetic =
+      by_warpgroups ? WarpgroupArithmeticOf(matmul, options) : ArithmeticOf(matmul, options);
   const bool makes_operand = matmul.made != nullptr;
   const auto found =
       std::find_if(std::begin(kPolicies), std::end(kPolicies), [&](const MatMulPolicy& policy) {
@@ -256,6 +307,8 @@ std::span<const Tile> TilesByWarps() { return kTiles; }
 
 std::span<const Warpgroup> TilesByWarpgroups(Arithmetic arithmetic) {
   if (arithmetic == Arithmetic::kSplit) return kSplitWarpgroups;
+  if (arithmetic == Arithmetic::kFloat8) return kFloat8Warpgroups;
+  if (arithmetic == Arithmetic::kShortFloat8) return kShortFloat8Warpgroups;
   return kShortWarpgroups;
 }
 

@@ -81,6 +81,10 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
   plan.dtype = matmul->result()->type.dtype;
   plan.a.transposed = matmul->Int("transpose_a") != 0;
   plan.b.transposed = matmul->Int("transpose_b") != 0;
+  if (const auto rows = plan.made ? FindFloat8Rows(*matmul) : std::nullopt) {
+    plan.codes = OperandOf(region, rows->codes);
+    plan.factors = OperandOf(region, rows->factors);
+  }
   const Shape& a = matmul->operand(0)->type.shape;
   const Shape& b = matmul->operand(1)->type.shape;
   const Shape& d = matmul->result()->type.shape;

@@ -112,6 +112,6 @@ class ProductPlanner {
 KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const schedule::Rows& rows,
                           KernelBuilder& builder);
 KernelPlan PlanMatMulTile(const Node& region, const MatMulPlan& matmul, const MatMulSchedule& tile,
-                          const std::string& precision, KernelBuilder& builder);
+                          const PlanOptions& options, KernelBuilder& builder);
 
 }  // namespace fusec

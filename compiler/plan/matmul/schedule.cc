@@ -31,6 +31,11 @@ bool AreExtents(std::initializer_list<int> extents) {
                      [](int extent) { return extent >= 1 && extent <= kMost; });
 }
 
+// Of a row of the left operand, as a tile by warpgroups reads it: a byte for each code in fp8.
+int64_t LeftRowBytes(const MatMulPlan& matmul, Arithmetic arithmetic) {
+  return IsFloat8(arithmetic) ? *matmul.k.AsConstant() : RowBytes(matmul);
+}
+
 // Tiles of other extents are divided by zero, or compile to nothing.
 constexpr const char* kNoSuchTile = "there is no such tile";
 
@@ -104,23 +109,44 @@ std::string Warpgroup::Words() const {
 
 // As WarpgroupShape::Memory.
 int Warpgroup::SharedBytes(Arithmetic arithmetic) const {
-  constexpr int kAlignment = 1024;  // of panels; barriers and units behind them need no more
+  constexpr int kAlignment = 1024;  // of panels
   const int most = std::max(stages * StageBytes(arithmetic), SumBytes(*this));
-  return static_cast<int>(CeilDiv(most, kAlignment) + 1) * kAlignment;
+  const bool has_units = arithmetic == Arithmetic::kSplit || IsFloat8(arithmetic);
+  const int barriers = 2 * stages * static_cast<int>(sizeof(uint64_t)),
+            units = (has_units ? columns : 1) * static_cast<int>(sizeof(float));
+  return static_cast<int>(CeilDiv(most, kAlignment) + CeilDiv(barriers + units, kAlignment)) *
+         kAlignment;
 }
 
 // Of split floats, panels hold twice as many numbers of each row, as two halves each.
 int Warpgroup::ChunkBytes(Arithmetic arithmetic) {
-  return arithmetic == Arithmetic::kSplit ? 2 * kPanelBytes : kPanelBytes;
+  switch (arithmetic) {
+    case Arithmetic::kTf32:
+    case Arithmetic::kHalf:
+      break;
+    case Arithmetic::kFloat8:
+    case Arithmetic::kShortFloat8:
+      break;
+    case Arithmetic::kSplit:
+      return 2 * kPanelBytes;
+  }
+  return kPanelBytes;
 }
 
+int64_t Warpgroup::Chunks(const MatMulPlan& matmul, Arithmetic arithmetic) {
+  return CeilDiv(LeftRowBytes(matmul, arithmetic), ChunkBytes(arithmetic));
+}
+
+// Panels have both halves of split floats.
 int Warpgroup::StageBytes(Arithmetic arithmetic) const {
-  return (rows + columns) * ChunkBytes(arithmetic);
+  const int parts = arithmetic == Arithmetic::kSplit ? 2 : 1;
+  return rows * ChunkBytes(arithmetic) + columns * parts * kPanelBytes;
 }
 
 bool Warpgroup::HasNeighbour(Arithmetic arithmetic, bool makes_operand) const {
   if (makes_operand) return false;
   if (arithmetic == Arithmetic::kSplit) return rows == kGroupRows && columns == kGroupRows;
+  if (arithmetic == Arithmetic::kFloat8 && rows != kGroupRows) return false;
   return 2 * SharedBytes(arithmetic) <= kMostSharedBytes;
 }
 
@@ -134,18 +160,19 @@ std::string Warpgroup::Problem() const {
 
 bool Warpgroup::Takes(const MatMulPlan& matmul, const PlanOptions& options) {
   if (options.target != TargetKind::kGpu || !options.gpu->has.warpgroup_products ||
-      !TakesOwnKernel(matmul) || !IsConstant(matmul.b.value) || RowBytes(matmul) % 4 != 0)
+      !TakesOwnKernel(matmul) || !IsConstant(matmul.b.value))
     return false;
-  const Dtype dtype = matmul.dtype;
-  const WeightLayout layout = PanelLayout(dtype, options.matmul_precision);
-  const int64_t elements =
-      PanelElements(*matmul.n.AsConstant(), *matmul.k.AsConstant(), dtype, layout);
+  const Arithmetic arithmetic = WarpgroupArithmeticOf(matmul, options);
+  if (IsFloat8(arithmetic) && !matmul.batch.IsConstant(1)) return false;
+  if (LeftRowBytes(matmul, arithmetic) % 4 != 0) return false;
+  const int64_t elements = PanelElements(*matmul.n.AsConstant(), *matmul.k.AsConstant(),
+                                         matmul.dtype, PanelLayout(arithmetic));
   return elements * *matmul.batch.AsConstant() <= INT32_MAX;
 }
 
 bool Warpgroup::Fits(const MatMulPlan& matmul, const PlanOptions& options) const {
   return Takes(matmul, options) && (split_k.blocks == 1 || options.gpu->has.clusters) &&
-         SharedBytes(ArithmeticOf(matmul, options)) <= options.gpu->block_shared_bytes;
+         SharedBytes(WarpgroupArithmeticOf(matmul, options)) <= options.gpu->block_shared_bytes;
 }
 
 }  // namespace schedule
@@ -185,6 +212,14 @@ bool TakesOwnKernel(const MatMulPlan& matmul) {
 
 Arithmetic ArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options) {
   return ArithmeticOf(matmul.dtype, options.matmul_precision);
+}
+
+Arithmetic WarpgroupArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options) {
+  // Tensor cores keep 14 bits of sums of E4M3: of 32 additions that loses less than a tenth of what
+  // rounding the factors has lost.
+  constexpr int64_t kShortSum = 1024;
+  if (matmul.codes == nullptr || matmul.factors == nullptr) return ArithmeticOf(matmul, options);
+  return *matmul.k.AsConstant() <= kShortSum ? Arithmetic::kShortFloat8 : Arithmetic::kFloat8;
 }
 
 int64_t RowBytes(const MatMulPlan& matmul) {

@@ -161,6 +161,7 @@ struct Warpgroup : ResultTile {
   bool HasNeighbour(Arithmetic arithmetic, bool makes_operand) const;
   // In a stage: of a row of either operand, and of all.
   static int ChunkBytes(Arithmetic arithmetic);
+  static int64_t Chunks(const MatMulPlan& matmul, Arithmetic arithmetic);  // of a row
   int StageBytes(Arithmetic arithmetic) const;
   std::string Suffix() const;
   std::string Words() const;
@@ -195,6 +196,8 @@ MatMulSchedule ScheduleOf(const nlohmann::ordered_json& json);
 // Whether kernels of ours can make the product: its operands lie as these read them.
 bool TakesOwnKernel(const MatMulPlan& matmul);
 Arithmetic ArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options);
+// The same of a tile by warpgroups, which multiply codes in fp8 as they are.
+Arithmetic WarpgroupArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options);
 // Of the rows of a product's factors.
 int64_t RowBytes(const MatMulPlan& matmul);
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "compiler/region/product.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -38,33 +37,64 @@ void ForEachVector(const std::vector<int64_t>& dims, Dtype dtype, const Visit& v
   }
 }
 
-// Where the halves of a row of split floats lie (split_half.cuh).
-class SplitRow {
+constexpr int64_t kUnitBytes = sizeof(float);
+
+bool HasUnits(WeightLayout layout) {
+  return layout == WeightLayout::kSplitHalfPanels || layout == WeightLayout::kFloat8Panels;
+}
+
+// How numbers that have units lie in panels.
+struct UnitPanels {
+  int64_t number_bytes;  // of one part of a number
+  int64_t parts;         // each in a panel of its own
+  int bits;              // the greatest number of a row is 2^bits to 2^(bits + 1) units
+
+  int64_t chunk() const { return kPanelBytes / number_bytes; }  // numbers
+  // Bytes of 64 rows' panels.
+  int64_t RowsBytes(int64_t k) const {
+    return CeilDiv(k, chunk()) * parts * kPanelRows * kPanelBytes;
+  }
+};
+UnitPanels UnitPanelsOf(WeightLayout layout) {
+  if (layout == WeightLayout::kSplitHalfPanels) return {2, 2, 14};  // split_half.cuh
+  return {1, 1, 7};                                                 // as Float8Factor
+}
+
+// Which of 16 halves a number is (PlaceOfHalf).
+int64_t PlaceOf(int64_t number, WeightLayout layout) {
+  return layout == WeightLayout::kSplitHalfPanels ? number / 8 * 8 + number % 4 * 2 + number % 8 / 4
+                                                  : number;
+}
+
+// Where a row of such numbers lies.
+class UnitRow {
  public:
   // Row number `row` of all rows of matrices [.., n, k].
-  SplitRow(int64_t row, int64_t n, int64_t k) : row_(row % n % kPanelRows) {
-    const int64_t chunks = CeilDiv(k, kChunk),
-                  group = row / n * CeilDiv(n, kPanelRows) + row % n / kPanelRows;
-    panels_ = group * kPanelRows * (chunks * kChunkBytes + int64_t{sizeof(float)});
-    unit_ = panels_ + kPanelRows * chunks * kChunkBytes + row_ * int64_t{sizeof(float)};
+  UnitRow(int64_t row, int64_t n, int64_t k, WeightLayout layout)
+      : row_(row % n % kPanelRows), layout_(layout), panels_(UnitPanelsOf(layout)) {
+    const int64_t group = row / n * CeilDiv(n, kPanelRows) + row % n / kPanelRows;
+    const int64_t bytes = panels_.RowsBytes(k);
+    first_ = group * (bytes + kPanelRows * kUnitBytes);
+    unit_ = first_ + bytes + row_ * kUnitBytes;
   }
 
   int64_t unit() const { return unit_; }
-  int64_t high(int64_t k) const {
+  // Of a part of number `k`.
+  int64_t At(int64_t k, int64_t part = 0) const {
     constexpr int64_t kTogether = 16;
-    const int64_t number = k % kTogether;
-    const int64_t half =
-        k % kChunk / kTogether * kTogether + number / 8 * 8 + number % 4 * 2 + number % 8 / 4;
-    const int64_t offset = half * kHalfBytes;
-    return panels_ + k / kChunk * kPanelRows * kChunkBytes + row_ * kPanelBytes +
-           (offset / kVectorBytes ^ row_ % 8) * kVectorBytes + offset % kVectorBytes;
+    const int64_t chunk = panels_.chunk();
+    const int64_t place = k % chunk / kTogether * kTogether + PlaceOf(k % kTogether, layout_);
+    const int64_t offset = place * panels_.number_bytes;
+    return first_ + (k / chunk * panels_.parts + part) * kPanelRows * kPanelBytes +
+           row_ * kPanelBytes + (offset / kVectorBytes ^ row_ % 8) * kVectorBytes +
+           offset % kVectorBytes;
   }
-  int64_t low(int64_t k) const { return high(k) + kPanelRows * kPanelBytes; }
 
  private:
-  static constexpr int64_t kHalfBytes = 2, kChunk = kPanelBytes / kHalfBytes;  // numbers
-  static constexpr int64_t kChunkBytes = 2 * kPanelBytes;                      // of a row
-  int64_t row_, panels_, unit_;
+  int64_t row_;
+  WeightLayout layout_;
+  UnitPanels panels_;
+  int64_t first_, unit_;
 };
 
 constexpr double kLowUnit = 1.0 / 2048;
@@ -80,44 +110,58 @@ void Write(std::byte* place, T value) {
   std::memcpy(place, &value, sizeof value);
 }
 
-// As UnitOfHalves (split_half.cuh).
-float UnitOf(const float* row, int64_t k) {
-  float greatest = 0;
-  for (int64_t i = 0; i < k; ++i) greatest = std::max(greatest, std::abs(row[i]));
-  constexpr int kUnitsBelow = 14, kLeast = -126;
-  if (!std::isfinite(greatest)) return std::ldexp(1.0f, 128 - kUnitsBelow);
-  const int exponent = greatest == 0 ? kLeast : std::ilogb(greatest) - kUnitsBelow;
+// As UnitOfHalves (split_half.cuh). Rows of kFloat8Panels are finite, or NaN altogether.
+float UnitOf(double greatest, WeightLayout layout) {
+  constexpr int kLeast = -126;
+  const int bits = UnitPanelsOf(layout).bits;
+  if (!std::isfinite(greatest)) return std::ldexp(1.0f, 128 - bits);
+  const int exponent = greatest == 0 ? kLeast : std::ilogb(greatest) - bits;
   return std::ldexp(1.0f, std::max(exponent, kLeast));
 }
 
-TensorData MakeSplitPanels(const TensorData& weights) {
+TensorData MakeUnitPanels(const TensorData& weights, WeightLayout layout) {
   const std::vector<int64_t>& dims = weights.dims();
+  const Dtype dtype = weights.dtype();
   const int64_t n = dims[dims.size() - 2], k = dims.back(), rows = weights.element_count() / k;
-  TensorData made(Dtype::kF32,
-                  {rows / n * PanelElements(n, k, Dtype::kF32, WeightLayout::kSplitHalfPanels)});
+  TensorData made(dtype, {rows / n * PanelElements(n, k, dtype, layout)});
   std::byte* const to = made.mutable_bytes();
+  std::vector<double> numbers(k);
   for (int64_t row = 0; row < rows; ++row) {
-    const float* const from = reinterpret_cast<const float*>(weights.bytes()) + row * k;
-    const SplitRow places(row, n, k);
-    const float unit = UnitOf(from, k);
+    double greatest = 0;
+    for (int64_t i = 0; i < k; ++i) {
+      numbers[i] = weights.GetDouble(row * k + i);
+      greatest = std::max(greatest, std::abs(numbers[i]));
+    }
+    const UnitRow places(row, n, k, layout);
+    const float unit = UnitOf(greatest, layout);
     Write(to + places.unit(), unit);
     for (int64_t i = 0; i < k; ++i) {
-      const double x = static_cast<double>(from[i]) / unit;
+      if (layout == WeightLayout::kFloat8Panels) {
+        Write(to + places.At(i), DoubleToE4M3(numbers[i] / unit));
+        continue;
+      }
+      const double x = numbers[i] / unit;
       const uint16_t high = DoubleToHalf(x);
-      Write(to + places.high(i), high);
-      Write(to + places.low(i), DoubleToHalf((x - HalfToDouble(high)) / kLowUnit));
+      Write(to + places.At(i), high);
+      Write(to + places.At(i, 1), DoubleToHalf((x - HalfToDouble(high)) / kLowUnit));
     }
   }
   return made;
 }
 
-void ReadSplitPanels(const std::byte* stored, TensorData& made) {
+void ReadUnitPanels(const std::byte* stored, WeightLayout layout, TensorData& made) {
   const int64_t n = made.dims()[made.dims().size() - 2], k = made.dims().back();
   for (int64_t i = 0; i < made.element_count(); ++i) {
-    const SplitRow places(i / k, n, k);
-    const double high = HalfToDouble(Read<uint16_t>(stored + places.high(i % k)));
-    const double low = HalfToDouble(Read<uint16_t>(stored + places.low(i % k)));
-    made.SetDouble(i, (high + low * kLowUnit) * Read<float>(stored + places.unit()));
+    const UnitRow places(i / k, n, k, layout);
+    const double unit = Read<float>(stored + places.unit());
+    if (layout == WeightLayout::kFloat8Panels) {
+      const double x = E4M3ToDouble(Read<uint8_t>(stored + places.At(i % k)));
+      made.SetDouble(i, x * unit);
+      continue;
+    }
+    const double high = HalfToDouble(Read<uint16_t>(stored + places.At(i % k)));
+    const double low = HalfToDouble(Read<uint16_t>(stored + places.At(i % k, 1)));
+    made.SetDouble(i, (high + low * kLowUnit) * unit);
   }
 }
 
@@ -135,16 +179,21 @@ const char* LayoutSuffix(WeightLayout layout) {
       return ".tf32_panels";
     case WeightLayout::kSplitHalfPanels:
       return ".split_half_panels";
+    case WeightLayout::kFloat8Panels:
+      return ".float8_panels";
   }
   return "";
 }
 
-WeightLayout PanelLayout(Dtype dtype, const std::string& precision) {
-  switch (ArithmeticOf(dtype, precision)) {
+WeightLayout PanelLayout(Arithmetic arithmetic) {
+  switch (arithmetic) {
     case Arithmetic::kSplit:
       return WeightLayout::kSplitHalfPanels;
     case Arithmetic::kTf32:
       return WeightLayout::kTf32Panels;
+    case Arithmetic::kFloat8:
+    case Arithmetic::kShortFloat8:
+      return WeightLayout::kFloat8Panels;
     case Arithmetic::kHalf:
       break;
   }
@@ -152,9 +201,12 @@ WeightLayout PanelLayout(Dtype dtype, const std::string& precision) {
 }
 
 int64_t PanelDepth(int64_t k, Dtype dtype, WeightLayout layout) {
-  const bool is_split = layout == WeightLayout::kSplitHalfPanels;
-  const int64_t elements = kPanelBytes / DtypeBytes(dtype) * (is_split ? 2 : 1);
-  return CeilDiv(k, elements) * elements + (is_split ? 1 : 0);  // its unit
+  if (HasUnits(layout)) {
+    const int64_t bytes = UnitPanelsOf(layout).RowsBytes(k) / kPanelRows + kUnitBytes;
+    return bytes / DtypeBytes(dtype);
+  }
+  const int64_t elements = kPanelBytes / DtypeBytes(dtype);
+  return CeilDiv(k, elements) * elements;
 }
 
 int64_t PanelElements(int64_t n, int64_t k, Dtype dtype, WeightLayout layout) {
@@ -164,7 +216,7 @@ int64_t PanelElements(int64_t n, int64_t k, Dtype dtype, WeightLayout layout) {
 TensorData MakePanels(const TensorData& weights, WeightLayout layout) {
   const std::vector<int64_t>& dims = weights.dims();
   FUSEC_CHECK(dims.size() >= 2 && weights.element_count() > 0, "panels are of matrices");
-  if (layout == WeightLayout::kSplitHalfPanels) return MakeSplitPanels(weights);
+  if (HasUnits(layout)) return MakeUnitPanels(weights, layout);
   const Dtype dtype = weights.dtype();
   const int64_t rows = dims[dims.size() - 2], k = dims.back();
   const int64_t matrices = weights.element_count() / (rows * k);
@@ -207,8 +259,8 @@ std::optional<TensorData> FromLayout(Dtype dtype, const std::vector<int64_t>& di
     std::memcpy(made.mutable_bytes(), stored.data(), stored.size());
     return made;
   }
-  if (layout == WeightLayout::kSplitHalfPanels) {
-    ReadSplitPanels(stored.data(), made);
+  if (HasUnits(layout)) {
+    ReadUnitPanels(stored.data(), layout, made);
     return made;
   }
   ForEachVector(dims, dtype, [&](int64_t plain, int64_t in_panels, int64_t bytes) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/kernel/kernel_plan.h"
+#include "compiler/region/product.h"
 
 namespace fusec {
 
@@ -19,16 +20,20 @@ namespace fusec {
 // (split_half.cuh), and the row has one unit, a power of two. A panel holds 64 `high` of each row,
 // and the one behind it their `low`, 16 in the order of PlaceOfHalf. At the rows' end stand their
 // 64 units, floats.
+//
+// Of kFloat8Panels each number is unit x with x in fp8 (E4M3), and a panel holds 128 of each row.
+// The units are as those of halves. Weights that float8-products has rounded are exactly that.
 
-inline constexpr WeightLayout kWeightLayouts[] = {WeightLayout::kPlain, WeightLayout::kTf32,
-                                                  WeightLayout::kPanels, WeightLayout::kTf32Panels,
-                                                  WeightLayout::kSplitHalfPanels};
+inline constexpr WeightLayout kWeightLayouts[] = {
+    WeightLayout::kPlain,           WeightLayout::kTf32,
+    WeightLayout::kPanels,          WeightLayout::kTf32Panels,
+    WeightLayout::kSplitHalfPanels, WeightLayout::kFloat8Panels};
 
 // What the names of tensors that lie so in an artifact end in: "", ".panels", ...
 const char* LayoutSuffix(WeightLayout layout);
 
-// How a tile by warpgroups wants weights of that type; those of f32 are as `precision` says.
-WeightLayout PanelLayout(Dtype dtype, const std::string& precision);
+// How a tile by warpgroups wants weights that it multiplies so.
+WeightLayout PanelLayout(Arithmetic arithmetic);
 
 // Elements that panels have for a row of `k`.
 int64_t PanelDepth(int64_t k, Dtype dtype, WeightLayout layout);
@@ -43,7 +48,8 @@ TensorData MakePanels(const TensorData& weights, WeightLayout layout);
 TensorData InLayout(const TensorData& weights, WeightLayout layout);
 
 // The weights of `dims` that lie in such a layout: as they were, or rounded to TF32 as they are
-// there; of kSplitHalfPanels the sums of both parts. nullopt if there are more or fewer bytes.
+// there; of kSplitHalfPanels the sums of both parts, of kFloat8Panels in fp8. nullopt if there are
+// more or fewer bytes.
 std::optional<TensorData> FromLayout(Dtype dtype, const std::vector<int64_t>& dims,
                                      std::span<const std::byte> stored, WeightLayout layout);
 

@@ -79,6 +79,7 @@ def compile(
     dims: Mapping[str, Any] | None = None,
     freeze: Mapping[str, Any] | None = None,
     matmul_precision: str | None = None,
+    fp8_budget: float | None = None,
     index_policy: str | None = None,
     table_storage: Mapping[str, str] | None = None,
     table_placement: Mapping[str, str] | None = None,
@@ -106,7 +107,9 @@ def compile(
     target: what to compile for, such as "cpu,sm_90a" or ["cpu", "sm_90a"]; this machine by default.
     dims: the sizes that a symbolic dim may have, in elements: {"batch": (1, 4096)}, or {"batch": 64} for one size.
     freeze: inputs that become constants, as an array or a file (.npy or .pb): {"mask": mask}.
-    matmul_precision: arithmetic of f32 products: "highest" (f32, the default), "high" (TF32) or "medium" (bf16).
+    matmul_precision: arithmetic of products: of f32 "highest" (f32, the default), "high" (TF32) or "medium" (bf16); "fp8" rounds both
+    factors of layers to 8 bits (E4M3) where a kernel that does that is faster.
+    fp8_budget: with "fp8", the relative L2 error above which a layer stays in its own type; 0.05 by default.
     index_policy: what an id outside its table means: "error" (the run raises BadInput, the default), "clamp", "wrap" or "zero".
     table_storage: how embedding tables are stored, by patterns of their names: {"emb.*": "int8"}; "int8", "int4", "fp8", "f16" or "bf16".
     table_placement: where embedding tables lie while a GPU runs the model, likewise: {"emb.*": "host"}; "device" (the default), or "host",
@@ -133,10 +136,10 @@ def compile(
         folder = pathlib.Path(path).stem.split(".")[0] + "_fused" if output is None else os.fspath(output)
         flags = {
             **_build_flags(
-                temporary, target, dims, cpu_level, freeze=freeze, matmul_precision=matmul_precision, index_policy=index_policy,
-                table_storage=table_storage, table_placement=table_placement, table_cache=table_cache, adapters=adapters,
-                per_request=per_request, request_map=request_map, updatable=updatable, disable_fusion=disable_fusion, keep_lora=keep_lora,
-                round_every_op=round_every_op, batch_invariant=batch_invariant,
+                temporary, target, dims, cpu_level, freeze=freeze, matmul_precision=matmul_precision, fp8_budget=fp8_budget,
+                index_policy=index_policy, table_storage=table_storage, table_placement=table_placement, table_cache=table_cache,
+                adapters=adapters, per_request=per_request, request_map=request_map, updatable=updatable, disable_fusion=disable_fusion,
+                keep_lora=keep_lora, round_every_op=round_every_op, batch_invariant=batch_invariant,
             ),
             "dump_ir": dump_ir,
             "dump_kernels": dump_kernels,
@@ -158,14 +161,16 @@ def _build_flags(folder: str, target: Any = None, dims: Any = None, cpu_level: s
 
 
 def _model_flags(
-    folder: str, freeze: Any = None, matmul_precision: str | None = None, index_policy: str | None = None, table_storage: Any = None,
-    table_placement: Any = None, table_cache: Any = None, adapters: Any = None, per_request: Any = None, request_map: bool = False,
-    updatable: Any = None, disable_fusion: Any = None, keep_lora: bool = False, round_every_op: bool = False, batch_invariant: bool = False,
+    folder: str, freeze: Any = None, matmul_precision: str | None = None, fp8_budget: float | None = None, index_policy: str | None = None,
+    table_storage: Any = None, table_placement: Any = None, table_cache: Any = None, adapters: Any = None, per_request: Any = None,
+    request_map: bool = False, updatable: Any = None, disable_fusion: Any = None, keep_lora: bool = False, round_every_op: bool = False,
+    batch_invariant: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """What decides how a model becomes an artifact, which compile, shard and verify have in common."""
     return {
         "freeze": _frozen(freeze, folder),
         "matmul_precision": matmul_precision,
+        "fp8_budget": fp8_budget,
         "index_policy": index_policy,
         "table_storage": _program.named(table_storage, str),
         "table_placement": _program.named(table_placement, str),
@@ -258,6 +263,7 @@ def verify(
     special_values: bool = False,
     freeze: Mapping[str, Any] | None = None,
     matmul_precision: str | None = None,
+    fp8_budget: float | None = None,
     index_policy: str | None = None,
     table_storage: Mapping[str, str] | None = None,
     table_placement: Mapping[str, str] | None = None,
@@ -296,8 +302,8 @@ def verify(
             "ids": ids,
             "special_values": special_values,
             **_model_flags(
-                temporary, freeze, matmul_precision, index_policy, table_storage, table_placement, table_cache, adapters, per_request,
-                request_map, updatable, disable_fusion, keep_lora, round_every_op, batch_invariant,
+                temporary, freeze, matmul_precision, fp8_budget, index_policy, table_storage, table_placement, table_cache, adapters,
+                per_request, request_map, updatable, disable_fusion, keep_lora, round_every_op, batch_invariant,
             ),
             "device": device,
             "per_fusion": per_fusion,

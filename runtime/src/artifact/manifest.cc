@@ -93,8 +93,8 @@ class ManifestReader {
       return version_field.Unexpected(Text(kVersion, "; compile the model with this release"));
     }
     FUSEC_RT_ASSIGN(manifest_.model, ReadText(root_, "model"));
-    FUSEC_RT_TRY(
-        ReadWord("matmul_precision", {"highest", "high", "medium"}, manifest_.matmul_precision));
+    FUSEC_RT_TRY(ReadWord("matmul_precision", {"highest", "high", "medium", "fp8"},
+                          manifest_.matmul_precision));
     // Not in artifacts of before there were these.
     if (root_.Has("rounding"))
       FUSEC_RT_TRY(ReadWord("rounding", {"stores", "every op"}, manifest_.rounding));

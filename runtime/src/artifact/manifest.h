@@ -152,7 +152,7 @@ struct Target {
 
 struct Manifest {
   std::string model;
-  std::string matmul_precision;        // "highest", "high", "medium"
+  std::string matmul_precision;        // "highest", "high", "medium", "fp8"
   std::string rounding = "stores";     // of f16 and bf16: "stores", "every op"
   std::string index_policy = "error";  // "error", "clamp", "wrap", "zero"; kernels obey it
   bool batch_invariant = false;        // no product by a library: its sums may depend on the rows

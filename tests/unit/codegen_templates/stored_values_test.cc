@@ -1,4 +1,4 @@
-// The device functions that decode stored rows, on the CPU, against the interpreter's.
+// The device functions that encode and decode stored numbers, on the CPU, against the interpreter's.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -26,6 +26,39 @@ TEST(StoredValues, EveryE4M3IsDecoded) {
       EXPECT_EQ(std::signbit(found), std::signbit(expected)) << bits;
     }
   }
+}
+
+TEST(StoredValues, NumbersAreRoundedToE4M3) {
+  std::vector<float> numbers = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 448.0f, 447.9f, 464.0f, 480.0f, 1e30f, 0x1p-10f, 0x1p-149f, -3e-39f};
+  // All codes, what lies halfway between two of them, and what lies right beside.
+  for (int bits = 0; bits < 0x7e; ++bits) {
+    const auto code = static_cast<float>(E4M3ToDouble(static_cast<uint8_t>(bits)));
+    const auto next = static_cast<float>(E4M3ToDouble(static_cast<uint8_t>(bits + 1)));
+    for (const float number : {code, (code + next) / 2}) {
+      for (const float beside : {number, std::nextafter(number, -1e9f), std::nextafter(number, 1e9f)}) {
+        numbers.push_back(beside);
+        numbers.push_back(-beside);
+      }
+    }
+  }
+  for (const float number : numbers) {
+    const unsigned found = fusec_kernels::ToE4M3(number), expected = DoubleToE4M3(number);
+    EXPECT_EQ(std::isnan(number) ? found & 0x7fu : found, std::isnan(number) ? 0x7fu : expected) << number;
+  }
+}
+
+TEST(StoredValues, TheGreatestIs128To256TimesItsFactor) {
+  for (int exponent = -149; exponent < 128; ++exponent) {
+    for (const float greatest : {std::ldexp(1.0f, exponent), std::nextafter(std::ldexp(1.0f, exponent), INFINITY)}) {
+      const float factor = fusec_kernels::Float8Factor(greatest);
+      EXPECT_TRUE(std::isnormal(factor) && std::isnormal(1 / factor)) << greatest;
+      EXPECT_LT(greatest * factor, 256) << greatest;
+      EXPECT_GE(greatest * factor, exponent >= -119 ? 128 : 0) << greatest;
+    }
+  }
+  EXPECT_TRUE(std::isnormal(fusec_kernels::Float8Factor(0)));
+  EXPECT_TRUE(std::isnan(fusec_kernels::Float8Factor(INFINITY)));
+  EXPECT_TRUE(std::isnan(fusec_kernels::Float8Factor(NAN)));
 }
 
 TEST(StoredValues, EveryByteHoldsTwoIntegers) {

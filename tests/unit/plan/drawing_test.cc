@@ -32,7 +32,7 @@ void ExpectToFit(const Drawing& drawing) {
 
 TEST(Drawing, TileByWarps) {
   DrawnProduct drawn;
-  drawn.is_split = true;
+  drawn.arithmetic = Arithmetic::kSplit;
   drawn.row_bytes = 2000;
   drawn.shared_bytes = 78336;
   EXPECT_EQ(Text(DrawTile(ByWarps(32, 64, 256, 1, 2, 4, 3), drawn)), R"(
@@ -71,7 +71,7 @@ multiplied |   | 0 |  by mma.sync
 
 TEST(Drawing, TileOfACluster) {
   DrawnProduct drawn;
-  drawn.is_split = true;
+  drawn.arithmetic = Arithmetic::kSplit;
   drawn.shared_bytes = 197632;
   EXPECT_EQ(Text(DrawTile(ByWarpgroups(128, 128, 3, 2), drawn)), R"(
 the tile of a cluster of 2 blocks, 128 x 128 of the product a x b^T
@@ -92,9 +92,9 @@ multiplied | 0    | 1 | 2 | 3 | ... |  3xf16: a b + (a_low b + a b_low) / 2048
 }
 
 TEST(Drawing, FitsIntoAHeader) {
-  for (const bool is_split : {false, true}) {
+  for (const Arithmetic arithmetic : {Arithmetic::kHalf, Arithmetic::kSplit, Arithmetic::kFloat8}) {
     for (const bool is_made : {false, true}) {
-      const DrawnProduct drawn{is_split, is_made, 1 << 20, 232448};
+      const DrawnProduct drawn{arithmetic, is_made, 1 << 20, 232448};
       for (const auto& tile : {ByWarps(128, 64, 128, 4, 2, 1, 4), ByWarps(64, 128, 128, 2, 4, 1, 3),
                                ByWarps(16, 32, 512, 1, 1, 8, 3)})
         ExpectToFit(DrawTile(tile, drawn));

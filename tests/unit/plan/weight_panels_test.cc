@@ -131,6 +131,24 @@ TEST(WeightPanels, CanBeReadBack) {
   }
 }
 
+// Numbers that are E4M3 times a power of two of their row stay what they are.
+TEST(WeightPanels, HoldRowsInFloat8) {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16}) {
+    constexpr int64_t kN = 67, kK = 300;
+    TensorData weights(dtype, {kN, kK});
+    for (int64_t i = 0; i < kN * kK; ++i) {
+      const double code = E4M3ToDouble(static_cast<uint8_t>(i * 7 % 0x78));
+      weights.SetDouble(i, std::ldexp(i % 3 == 0 ? -code : code, static_cast<int>(i / kK % 5) - 6));
+    }
+    const TensorData panels = MakePanels(weights, WeightLayout::kFloat8Panels);
+    EXPECT_EQ(panels.byte_count(), 2 * 64 * (3 * 128 + 4));
+    const std::span<const std::byte> bytes(panels.bytes(), static_cast<size_t>(panels.byte_count()));
+    const auto back = FromLayout(dtype, weights.dims(), bytes, WeightLayout::kFloat8Panels);
+    ASSERT_TRUE(back.has_value());
+    EXPECT_EQ(back->Hash(), weights.Hash()) << DtypeName(dtype);
+  }
+}
+
 TEST(WeightPanels, MakeNaNOfInfinities) {
   TensorData weights(Dtype::kF32, {64, 32});
   weights.SetDouble(0, std::numeric_limits<double>::infinity());
