@@ -51,8 +51,8 @@ __device__ __forceinline__ unsigned char ToE4M3(float value) {
 // greatest magnitude: the power of two that brings it to 128 to 256. NaN for what is not finite.
 __device__ __forceinline__ float Float8Factor(float greatest) {
   constexpr unsigned kExponentBits = 23, kOneExponent = 127, kBits = 7;
-  if (!(greatest <= 3.40282347e+38f)) return __uint_as_float(0x7fffffffu);
-  const unsigned exponent = __float_as_uint(greatest) >> kExponentBits;
+  if (!(fabsf(greatest) <= 3.40282347e+38f)) return __uint_as_float(0x7fffffffu);
+  const unsigned exponent = __float_as_uint(fabsf(greatest)) >> kExponentBits;
   // That of the factor, of which the reciprocal is a normal float as well.
   const unsigned of_factor = 2 * kOneExponent + kBits - (exponent > kBits ? exponent : kBits + 1);
   return __uint_as_float(of_factor << kExponentBits);

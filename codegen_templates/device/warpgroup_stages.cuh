@@ -237,7 +237,7 @@ __device__ __forceinline__ float NumberOf(unsigned word, int i) {
 template <class Shape>
 __device__ __forceinline__ float RightNumber(const PanelRows<64, Shape::kPanelWords>* panels,
                                              int column, int k) {
-  constexpr int kOfWord = kNumbersInWord<Shape>;
+  constexpr int kOfWord = Shape::kIsSplit ? 2 : kNumbersInWord<Shape>;
   constexpr int kOfPanel = kOfWord * Shape::kPanelWords;
   const auto* at = panels + k / kOfPanel * Shape::kParts;
   if constexpr (Shape::kIsSplit) {
