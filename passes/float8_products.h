@@ -5,8 +5,7 @@
 namespace fusec {
 
 // Makes products of rows by constant weights products of factors that are rounded to fp8 (E4M3),
-// with
-// --matmul-precision fp8. A row of activations is rounded in a unit of its own, and so is a column
+// with --matmul-precision fp8. A row of activations is rounded in a unit of its own, and so is a column
 // of weights: powers of two, in which the greatest magnitude is 128 to 256 (float8_factor). So each
 // number is off by 2^-4 of itself at most, or by 2^-18 of the greatest.
 //

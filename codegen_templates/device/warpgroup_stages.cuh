@@ -224,9 +224,7 @@ __device__ __forceinline__ unsigned LeftWord(const T* a, int row, int word, int 
 
 // How many numbers of a row of `a` are in a word of 32 bits, and one of them.
 template <class Shape>
-constexpr int kNumbersInWord = Shape::kIsFloat8                  ? 4
-                               : kIsOfFloats<Shape::kArithmetic> ? 1
-                                                                 : 2;
+constexpr int kNumbersInWord = kIsOfFloats<Shape::kArithmetic> ? 1 : (Shape::kIsFloat8 ? 4 : 2);
 template <class Shape>
 __device__ __forceinline__ float NumberOf(unsigned word, int i) {
   if constexpr (Shape::kIsFloat8) return FromE4M3(static_cast<unsigned char>(word >> 8 * i));

@@ -12,8 +12,11 @@
 // ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/split_half.cuh ----
+// ---- from codegen_templates/device/float8.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/warpgroup_registers.cuh ----
+// ---- from codegen_templates/device/warpgroup_stages.cuh ----
+// ---- from codegen_templates/device/warpgroup_units.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_linear_sigmoid_rows_1   class: matmul

@@ -61,7 +61,7 @@ bool RunBarrier(Block& block, PtxCall& call) {
   } else if (call.Is("mbarrier.try_wait.parity")) {
     const unsigned address = call.Word(1), parity = call.Word(2);
     block.WaitUntil([&barriers, address, parity] { return barriers.HasEnded(address, parity); }, "an mbarrier");
-    call.predicates[call.instruction->arguments[0].name] = true;
+    call.registers[call.instruction->arguments[0].name] = 1;
   } else if (call.Is("cp.async.mbarrier.arrive.noinc")) {
     const unsigned address = call.Word(0);
     const auto copies = block.copies().Running(block);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "compiler/ir/dtype.h"
 #include "runtime/src/artifact/half.h"
 #include "tests/emulation/async_ops.h"
 #include "tests/emulation/block.h"
@@ -105,6 +106,16 @@ bool RunConversion(PtxCall& call) {
     *call.Place<uint16_t>(0) = FloatToHalf(call.Float(1));
   } else if (call.Is("cvt.rn.bf16.f32")) {
     *call.Place<uint16_t>(0) = FloatToBFloat16(call.Float(1));
+  } else if (call.Is("cvt.rn.satfinite.e4m3x2.f32")) {
+    *call.Place<uint16_t>(0) = static_cast<uint16_t>(DoubleToE4M3(call.Float(2)) | DoubleToE4M3(call.Float(1)) << 8);
+  } else if (call.Is("cvt.rn.f16x2.e4m3x2")) {  // exact
+    const auto half = [&](unsigned shift) {
+      return unsigned{FloatToHalf(static_cast<float>(E4M3ToDouble(static_cast<uint8_t>(call.Word(1) >> shift))))};
+    };
+    *call.Place<unsigned>(0) = half(0) | half(8) << 16;
+  } else if (call.Is("mov.b32") && call.count() == 3) {  // the parts of a word
+    *call.Place<uint16_t>(0) = static_cast<uint16_t>(call.Word(2));
+    *call.Place<uint16_t>(1) = static_cast<uint16_t>(call.Word(2) >> 16);
   } else if (call.Is("rcp.approx.ftz.f32")) {
     *call.Place<float>(0) = 1.0f / call.Float(1);
   } else if (call.Is("ex2.approx.ftz.f32")) {
@@ -126,7 +137,7 @@ bool RunOther(Block& block, PtxCall& call) {
     else
       block.SyncSome(call.Word(0), call.Word(1));
   } else if (call.Is("setp.ne.b32")) {
-    call.predicates[call.instruction->arguments[0].name] = call.Word(1) != call.Word(2);
+    call.registers[call.instruction->arguments[0].name] = call.Word(1) != call.Word(2);
   } else if (call.Is("setmaxnreg") || call.Is("griddepcontrol") || call.Is("fence.")) {
     block.MayPause();  // registers, earlier kernels and the order of memory are not modelled
   } else {
@@ -150,7 +161,7 @@ uint64_t PtxCall::Bits(size_t argument) const {
     case PtxArgument::Kind::kNumber:
       return read.number;
     case PtxArgument::Kind::kName:
-      return predicates.at(read.name) ? 1 : 0;
+      return registers.at(read.name);
   }
   return 0;
 }
@@ -182,7 +193,7 @@ extern "C" void FusecEmulatePtx(const char* text, PtxOperand* operands, int coun
   for (size_t i = 0; i < instructions.size(); ++i) {
     call.instruction = &instructions[i];
     const PtxInstruction& instruction = instructions[i];
-    if (!instruction.guard.empty() && call.predicates.at(instruction.guard) != instruction.guard_holds) continue;
+    if (!instruction.guard.empty() && (call.registers.at(instruction.guard) != 0) != instruction.guard_holds) continue;
     if (instruction.name != "bra") {
       Run(block, call);
       continue;

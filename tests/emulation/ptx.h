@@ -16,7 +16,7 @@ struct PtxArgument {
   enum class Kind { kOperand, kNumber, kName } kind = Kind::kNumber;
   size_t operand = 0;       // of the asm statement
   uint64_t number = 0;
-  std::string name;  // of a predicate or a label
+  std::string name;  // of a register or a label
 };
 
 struct PtxInstruction {
@@ -31,7 +31,7 @@ struct PtxInstruction {
 struct PtxCall {
   PtxOperand* operands = nullptr;
   const PtxInstruction* instruction = nullptr;
-  std::map<std::string, bool> predicates;
+  std::map<std::string, uint64_t> registers = {};  // of the statement, by name; a predicate is 0 or 1
   unsigned lane = 0;  // set where all threads of a warp execute it together
 
   bool Is(const char* begin) const { return instruction->name.starts_with(begin); }
@@ -42,8 +42,10 @@ struct PtxCall {
   float Float(size_t argument) const;
   // Where an argument that is written lies.
   template <class T>
-  T* Place(size_t argument) const {
-    return static_cast<T*>(operands[instruction->arguments[argument].operand].place);
+  T* Place(size_t argument) {
+    const PtxArgument& written = instruction->arguments[argument];
+    const bool is_register = written.kind == PtxArgument::Kind::kName;
+    return static_cast<T*>(is_register ? &registers[written.name] : operands[written.operand].place);
   }
 };
 
