@@ -38,11 +38,9 @@ void RoundInUnit(double* numbers, int64_t count) {
   double greatest = 0;
   for (int64_t i = 0; i < count; ++i) greatest = std::max(greatest, std::abs(numbers[i]));
   if (greatest == 0) return;
-  const int exponent = std::ilogb(greatest) - kBits;
-  for (int64_t i = 0; i < count; ++i) {
-    numbers[i] =
-        std::ldexp(E4M3ToDouble(DoubleToE4M3(std::ldexp(numbers[i], -exponent))), exponent);
-  }
+  const double unit = std::ldexp(1.0, std::ilogb(greatest) - kBits);
+  for (int64_t i = 0; i < count; ++i)
+    numbers[i] = E4M3ToDouble(DoubleToE4M3(numbers[i] / unit)) * unit;
 }
 
 double Dot(const double* a, const double* b, int64_t count) {

@@ -1,6 +1,5 @@
 #include "compiler/ir/dtype.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -17,7 +16,7 @@ constexpr DtypeRow kRows[kDtypeCount] = {
     {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"f64", 8}, {"i8", 1},  {"i16", 2}, {"i32", 4},
     {"i64", 8}, {"u8", 1},  {"u16", 2},  {"u32", 4}, {"u64", 8}, {"bool", 1}};
 
-// A 16-bit binary float: 1 sign bit, then exponent, then mantissa.
+// A binary float of 16 bits or fewer: 1 sign bit, then exponent, then mantissa.
 struct SmallFloat {
   int exponent_bits;
   int mantissa_bits;
@@ -26,52 +25,64 @@ struct SmallFloat {
 };
 constexpr SmallFloat kHalf = {5, 10};
 constexpr SmallFloat kBFloat16 = {8, 7};
+constexpr SmallFloat kE4M3 = {4, 3};
+
+// Of a double.
+constexpr int kMantissaBits = 52, kBias = 1023;
+
+// 2^exponent, of a normal double.
+double PowerOfTwo(int exponent) {
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + kBias) << kMantissaBits);
+}
+
+// The magnitude with these fields, where they are no infinity and no NaN.
+double Magnitude(int exponent, int mantissa, SmallFloat format) {
+  if (exponent == 0) return mantissa * PowerOfTwo(1 - format.bias() - format.mantissa_bits);
+  const auto biased = static_cast<uint64_t>(exponent - format.bias() + kBias);
+  return std::bit_cast<double>(biased << kMantissaBits |
+                               static_cast<uint64_t>(mantissa)
+                                   << (kMantissaBits - format.mantissa_bits));
+}
+
+// The bits of the nearest such float, ties to even, of a positive double whose exponent the format
+// has or which is less. A carry out of the mantissa is the next exponent.
+int RoundedBits(double magnitude, SmallFloat format) {
+  const auto bits = std::bit_cast<uint64_t>(magnitude);
+  const int exponent = static_cast<int>(bits >> kMantissaBits) - kBias + format.bias();
+  uint64_t significand = bits & ((uint64_t{1} << kMantissaBits) - 1);
+  int shift = kMantissaBits - format.mantissa_bits, exponent_field = 0;
+  if (exponent > 0) {
+    exponent_field = exponent << format.mantissa_bits;
+  } else {  // subnormal: the leading one becomes explicit
+    significand |= uint64_t{1} << kMantissaBits;
+    shift += 1 - exponent;
+    if (shift > kMantissaBits + 1) return 0;  // below half of the smallest subnormal
+  }
+  const uint64_t remainder = significand & ((uint64_t{1} << shift) - 1);
+  const uint64_t half = uint64_t{1} << (shift - 1);
+  auto rounded = static_cast<int>(significand >> shift);
+  if (remainder > half || (remainder == half && (rounded & 1) != 0)) ++rounded;
+  return exponent_field + rounded;
+}
 
 double Widen(uint16_t bits, SmallFloat format) {
   const int exponent = (bits >> format.mantissa_bits) & format.max_exponent();
   const int mantissa = bits & ((1 << format.mantissa_bits) - 1);
-  double magnitude;
-  if (exponent == format.max_exponent()) {
-    magnitude = mantissa != 0 ? std::numeric_limits<double>::quiet_NaN()
-                              : std::numeric_limits<double>::infinity();
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(mantissa, 1 - format.bias() - format.mantissa_bits);
-  } else {
-    magnitude = std::ldexp(mantissa | (1 << format.mantissa_bits),
-                           exponent - format.bias() - format.mantissa_bits);
-  }
+  const double magnitude = exponent != format.max_exponent() ? Magnitude(exponent, mantissa, format)
+                           : mantissa != 0 ? std::numeric_limits<double>::quiet_NaN()
+                                           : std::numeric_limits<double>::infinity();
   return std::copysign(magnitude, (bits & 0x8000) != 0 ? -1.0 : 1.0);
 }
 
 // Straight from double, so that nothing is rounded twice.
 uint16_t Narrow(double value, SmallFloat format) {
-  constexpr uint64_t kMantissaMask = (uint64_t{1} << 52) - 1;
-  const uint64_t bits = std::bit_cast<uint64_t>(value);
-  const uint16_t sign = static_cast<uint16_t>((bits >> 63) << 15);
-  const uint16_t infinity =
-      static_cast<uint16_t>(sign | (format.max_exponent() << format.mantissa_bits));
-  if (std::isnan(value)) {
-    return static_cast<uint16_t>(infinity | (1 << (format.mantissa_bits - 1)));
-  }
-  const int exponent = static_cast<int>((bits >> 52) & 0x7ff) - 1023 + format.bias();
-  if (exponent >= format.max_exponent()) return infinity;
-
-  uint64_t significand = bits & kMantissaMask;
-  int shift = 52 - format.mantissa_bits;
-  uint64_t exponent_field = 0;
-  if (exponent > 0) {
-    exponent_field = static_cast<uint64_t>(exponent) << format.mantissa_bits;
-  } else {  // subnormal: the leading one becomes explicit
-    significand |= uint64_t{1} << 52;
-    shift += 1 - exponent;
-    if (shift > 53) return sign;  // below half of the smallest subnormal
-  }
-  const uint64_t remainder = significand & ((uint64_t{1} << shift) - 1);
-  const uint64_t half = uint64_t{1} << (shift - 1);
-  uint64_t rounded = significand >> shift;
-  if (remainder > half || (remainder == half && (rounded & 1) != 0)) ++rounded;
-  // A carry out of the mantissa is the next exponent, and past the largest number infinity.
-  return static_cast<uint16_t>(sign | (exponent_field + rounded));
+  const int sign = std::signbit(value) ? 0x8000 : 0;
+  const int infinity = format.max_exponent() << format.mantissa_bits;
+  if (std::isnan(value))
+    return static_cast<uint16_t>(sign | infinity | 1 << (format.mantissa_bits - 1));
+  const double magnitude = std::abs(value);
+  const bool is_beyond = magnitude >= PowerOfTwo(format.max_exponent() - format.bias());
+  return static_cast<uint16_t>(sign | (is_beyond ? infinity : RoundedBits(magnitude, format)));
 }
 
 }  // namespace
@@ -105,25 +116,22 @@ double BFloat16ToDouble(uint16_t bits) { return Widen(bits, kBFloat16); }
 uint16_t DoubleToBFloat16(double value) { return Narrow(value, kBFloat16); }
 
 double E4M3ToDouble(uint8_t bits) {
-  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  double magnitude =
-      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
-  if ((bits & 0x7f) == 0x7f) magnitude = std::numeric_limits<double>::quiet_NaN();
+  constexpr int kNan = 0x7f;
+  const double magnitude = (bits & kNan) == kNan
+                               ? std::numeric_limits<double>::quiet_NaN()
+                               : Magnitude(bits >> kE4M3.mantissa_bits & kE4M3.max_exponent(),
+                                           bits & ((1 << kE4M3.mantissa_bits) - 1), kE4M3);
   return std::copysign(magnitude, (bits & 0x80) != 0 ? -1.0 : 1.0);
 }
 
 uint8_t DoubleToE4M3(double value) {
-  constexpr int kLargest = 0x7e;
+  constexpr int kNan = 0x7f, kLargest = 0x7e;
+  constexpr double kLargestValue = 448;
   const int sign = std::signbit(value) ? 0x80 : 0;
-  if (std::isnan(value)) return static_cast<uint8_t>(sign | 0x7f);
+  if (std::isnan(value)) return static_cast<uint8_t>(sign | kNan);
   const double magnitude = std::abs(value);
-  if (magnitude >= E4M3ToDouble(kLargest)) return static_cast<uint8_t>(sign | kLargest);
-  // Neighbours are 2^(exponent - 3) apart, and 2^-9 among subnormals; nearbyint rounds ties to
-  // even.
-  const int exponent = std::max(magnitude > 0 ? std::ilogb(magnitude) : -6, -6);
-  const int steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));
-  // 8 steps are the implicit one of the mantissa; 16 carry into the next exponent.
-  return static_cast<uint8_t>(sign | (((exponent + 6) << 3) + steps));
+  const int bits = magnitude >= kLargestValue ? kLargest : RoundedBits(magnitude, kE4M3);
+  return static_cast<uint8_t>(sign | bits);
 }
 
 }  // namespace fusec
