@@ -77,6 +77,10 @@ double ErrorInFloat8(const TensorData& weights, int64_t columns, int64_t k) {
 // saves 1.2 or 3 ns a million elements of the operand; a kernel that rounds them takes 1 us or
 // more.
 constexpr int64_t kColumnsThatPay = 1024, kColumnsOfFloatsThatPay = 512;
+// Terms of each sum from which on products of halves gain. Of 1,024 terms they take as long in
+// fp8, or half as long again where the library makes them; 2,816 gain a quarter
+// (tests/gpu/results/2026-11-27-h200-fp8-products.txt).
+constexpr int64_t kTermsOfHalvesThatPay = 1536;
 
 // Whether the kernel that makes `x` has reductions, such as a normalization: it rounds `x` as well.
 bool IsMadeWithReductions(const Value* x, int depth = 0) {
@@ -184,10 +188,12 @@ Result<bool> Float8Products(Graph& graph, const PassOptions& options, PassReport
     Float8Product product{LayerOf(node), node.result()->name, shape->n, shape->k};
     product.error = ErrorInFloat8(*StoredData(node.operand(1)), shape->n, shape->k);
     const Value* left = node.operand(0);
-    const int64_t least =
-        left->type.dtype == Dtype::kF32 ? kColumnsOfFloatsThatPay : kColumnsThatPay;
+    const bool of_floats = left->type.dtype == Dtype::kF32;
+    const int64_t least = of_floats ? kColumnsOfFloatsThatPay : kColumnsThatPay;
     if (!(product.error <= options.float8_budget))  // which NaN is not, either
       product.kept = "its error is above the budget";
+    else if (!of_floats && shape->k < kTermsOfHalvesThatPay)
+      product.kept = "sums of so few terms take no longer in halves";
     else if (columns.at(left) < least && !IsMadeWithReductions(left))
       product.kept = "rounding its rows would take longer than it saves";
     else

@@ -10,7 +10,7 @@
 namespace fusec {
 namespace {
 
-constexpr int64_t kDepth = 128;
+constexpr int64_t kDepth = 128, kDepthOfHalves = 1536;
 
 // Numbers of both signs that no short float has.
 TensorData Numbers(Dtype dtype, std::vector<int64_t> dims) {
@@ -24,10 +24,10 @@ struct Model {
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
   Value* x = nullptr;
 
-  explicit Model(Dtype dtype) {
+  explicit Model(Dtype dtype, int64_t depth = kDepth) {
     graph->name = "g";
     graph->symbols = {{"batch", 1, 64}};
-    x = graph->AddInput("x", {dtype, {Expr::Symbol("batch"), kDepth}});
+    x = graph->AddInput("x", {dtype, {Expr::Symbol("batch"), depth}});
   }
   // A product of `left` and weights of so many columns, an output.
   void Multiply(Value* left, TensorData weights) {
@@ -64,15 +64,16 @@ double Distance(const ReferenceTensor& found, const ReferenceTensor& expected) {
 
 TEST(Float8Products, AreAsFarOffAsTheySay) {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16}) {
-    Model model(dtype);
-    model.Multiply(model.x, Numbers(dtype, {1024, kDepth}));
-    const TensorData rows = Numbers(dtype, {9, kDepth});
+    const int64_t depth = dtype == Dtype::kF32 ? kDepth : kDepthOfHalves;
+    Model model(dtype, depth);
+    model.Multiply(model.x, Numbers(dtype, {1024, depth}));
+    const TensorData rows = Numbers(dtype, {9, depth});
     const auto exact = model.Run(rows);
     const std::vector<Float8Product> products = model.Round();
     ASSERT_EQ(products.size(), 1u);
     EXPECT_EQ(products[0].kept, "");
     EXPECT_EQ(products[0].columns, 1024);
-    EXPECT_EQ(products[0].terms, kDepth);
+    EXPECT_EQ(products[0].terms, depth);
     const double distance = Distance(model.Run(rows)[0], exact[0]);
     EXPECT_GT(distance, products[0].error / 2) << DtypeName(dtype);
     EXPECT_LT(distance, products[0].error * 2) << DtypeName(dtype);
@@ -95,6 +96,13 @@ TEST(Float8Products, OfFewColumnsStay) {
   const std::vector<Float8Product> products = model.Round();
   ASSERT_EQ(products.size(), 1u);
   EXPECT_EQ(products[0].kept, "rounding its rows would take longer than it saves");
+  EXPECT_EQ(model.Count(OpKind::kToE4M3), 0);
+}
+
+TEST(Float8Products, OfFewTermsStayInHalves) {
+  Model model(Dtype::kF16);
+  model.Multiply(model.x, Numbers(Dtype::kF16, {1024, kDepth}));
+  EXPECT_EQ(model.Round()[0].kept, "sums of so few terms take no longer in halves");
   EXPECT_EQ(model.Count(OpKind::kToE4M3), 0);
 }
 
