@@ -24,7 +24,8 @@ namespace fusec {
 // All products stay as they are unless every GPU of the targets has products of E4M3.
 //
 // A product stays as it is where a kernel that rounds its rows would take longer than it saves:
-// that is one of few columns whose rows nothing with a reduction makes.
+// that is one of few columns whose rows nothing with a reduction makes. One of halves stays where
+// its sums are short.
 //
 // A product whose error is above the budget (PassOptions::float8_budget) stays as it is. The error
 // is the relative L2 distance that rounding both factors makes for rows of normally distributed
