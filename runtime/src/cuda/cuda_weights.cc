@@ -53,24 +53,32 @@ Status CopyChunks(const CudaContext& context, const std::vector<Chunk>& chunks,
   return FUSEC_CUDA(context, "the weights", cuStreamSynchronize, stream.get());
 }
 
+// How weights travel: as fast as they can, or beside the runs of a program, whose inputs wait for
+// the copies that are under way. Of these there are two for each thread: 64 MiB, or 1 MiB.
+struct Travel {
+  size_t piece_bytes, most_threads;
+};
+constexpr Travel kAlone = {kCopyPieceBytes, SIZE_MAX}, kBesideRuns = {size_t{256} << 10, 2};
+
 // Appends what is to be copied to `destination`, in pieces that travel while others are read.
-void AddChunks(CUdeviceptr destination, std::span<const std::byte> bytes,
+void AddChunks(CUdeviceptr destination, std::span<const std::byte> bytes, size_t piece_bytes,
                std::vector<Chunk>& chunks) {
-  for (size_t begin = 0; begin < bytes.size(); begin += kCopyPieceBytes) {
-    const size_t size = std::min(kCopyPieceBytes, bytes.size() - begin);
+  for (size_t begin = 0; begin < bytes.size(); begin += piece_bytes) {
+    const size_t size = std::min(piece_bytes, bytes.size() - begin);
     chunks.push_back({destination + begin, bytes.subspan(begin, size)});
   }
 }
 
 // Returns when all is there.
-Status CopyToDevice(const CudaContext& context, const std::vector<Chunk>& chunks) {
+Status CopyToDevice(const CudaContext& context, const std::vector<Chunk>& chunks,
+                    size_t most_threads) {
   if (chunks.empty()) return {};
   size_t total = 0, largest = 0;
   for (const Chunk& chunk : chunks) {
     total += chunk.source.size();
     largest = std::max(largest, chunk.source.size());
   }
-  const size_t count = CopyThreadsFor(total);
+  const size_t count = std::min(CopyThreadsFor(total), most_threads);
   std::vector<Status> results(count);
   std::atomic<size_t> next = 0;
   InCopyThreads(count, [&](size_t i) { results[i] = CopyChunks(context, chunks, next, largest); });
@@ -81,7 +89,7 @@ Status CopyToDevice(const CudaContext& context, const std::vector<Chunk>& chunks
 using Spans = std::vector<std::span<const std::byte>>;
 
 StatusOr<UploadedBytes> UploadSpans(const CudaContext& context, const Spans& contents,
-                                    std::string_view purpose) {
+                                    const Travel& travel, std::string_view purpose) {
   UploadedBytes uploaded;
   for (const std::span<const std::byte> bytes : contents) {
     uploaded.addresses.push_back(uploaded.bytes);
@@ -91,9 +99,9 @@ StatusOr<UploadedBytes> UploadSpans(const CudaContext& context, const Spans& con
   std::vector<Chunk> chunks;
   for (size_t i = 0; i < contents.size(); ++i) {
     uploaded.addresses[i] += uploaded.memory.get();
-    AddChunks(uploaded.addresses[i], contents[i], chunks);
+    AddChunks(uploaded.addresses[i], contents[i], travel.piece_bytes, chunks);
   }
-  FUSEC_RT_TRY(CopyToDevice(context, chunks));
+  FUSEC_RT_TRY(CopyToDevice(context, chunks, travel.most_threads));
   return uploaded;
 }
 
@@ -121,7 +129,7 @@ StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Arti
     host_copies.push_back({constant.bytes().data(), bytes});
     weights.on_host_.emplace(number, std::move(constant));
   }
-  FUSEC_RT_ASSIGN(UploadedBytes uploaded, UploadSpans(context, contents, "the weights"));
+  FUSEC_RT_ASSIGN(UploadedBytes uploaded, UploadSpans(context, contents, kAlone, "the weights"));
   for (size_t i = 0; i < on_device.size(); ++i)
     weights.addresses_[on_device[i]] = uploaded.addresses[i];
   weights.memory_ = std::move(uploaded.memory);
@@ -150,7 +158,8 @@ StatusOr<ChangedWeights> CudaWeights::UploadChanged(const CudaContext& context,
     on_device.push_back(i);
     contents.push_back(bytes);
   }
-  FUSEC_RT_ASSIGN(UploadedBytes uploaded, UploadSpans(context, contents, "new weights"));
+  FUSEC_RT_ASSIGN(UploadedBytes uploaded,
+                  UploadSpans(context, contents, kBesideRuns, "new weights"));
   for (size_t i = 0; i < on_device.size(); ++i)
     changed.addresses[on_device[i]] = uploaded.addresses[i];
   changed.memory = std::move(uploaded.memory);
@@ -159,7 +168,7 @@ StatusOr<ChangedWeights> CudaWeights::UploadChanged(const CudaContext& context,
 
 StatusOr<UploadedBytes> UploadBytes(const CudaContext& context,
                                     std::span<const std::vector<std::byte>> contents) {
-  return UploadSpans(context, Spans(contents.begin(), contents.end()), "new weights");
+  return UploadSpans(context, Spans(contents.begin(), contents.end()), kBesideRuns, "new weights");
 }
 
 namespace {
