@@ -8,7 +8,7 @@ namespace fusec {
 
 namespace {
 
-// The attributes of GatherBlockQuantized, and what `data` is behind its packing.
+// The attributes of GatherBlockQuantized, and the shapes of its unpacked codes and of its scales.
 struct Blocks {
   int64_t bits, size, gather_axis, axis;
   bool is_packed = false;  // two codes of 4 bits in each u8
@@ -16,7 +16,7 @@ struct Blocks {
   Shape blocks;            // of the scales
 };
 
-// A number per block in the shape of the codes.
+// Repeats a number per block for every code of the block.
 Value* OfEachCode(Formula& f, Value* per_block, const Blocks& blocks) {
   Shape apart(blocks.blocks), filled(blocks.blocks), joined(blocks.blocks);
   apart.insert(apart.begin() + blocks.axis + 1, Expr(1));
@@ -70,8 +70,8 @@ Result<Blocks> BlocksOf(const NodeContext& context, const ImportState& state) {
   return blocks;
 }
 
-// y = gather((data - zero point) * scale, indices); without zero points that of unsigned bytes is
-// the middle of their range. (onnxruntime, docs/ContribOperators.md)
+// y = gather((data - zero point) * scale, indices). Without zero points, the zero point of codes in
+// uint8 is the middle of their range. (onnxruntime, docs/ContribOperators.md)
 Result<void> ImportGatherBlockQuantized(NodeContext& context, const ImportState& state) {
   FUSEC_ASSIGN(const Blocks blocks, BlocksOf(context, state));
   const bool is_narrow = state.narrow.count(context.input(0)) != 0;
