@@ -94,7 +94,7 @@ Expr SimplifySum(const Expr& expr, const Ranges& ranges) {
 }
 
 // Horner's scheme, simplified after each step: the sum of the leading coordinates is then already a
-// single floordiv when its mod comes.
+// single floordiv when the matching mod is added.
 Expr Linearize(ArrayRef<Expr> index, ArrayRef<Expr> shape, const Ranges& ranges) {
   FUSEC_CHECK(
       index.size() == shape.size(),
