@@ -8,8 +8,8 @@
 
 namespace fusec {
 
-// result[i..] = values[j] as i64 for the j with keys[j] == key[i..], `absent` if there is none. The
-// keys ascend without repeats. Made by the pass recognize-lookup.
+// result[i..] = values[j] as i64 for the j with keys[j] == key[i..]; `absent` if there is no such
+// j. The keys ascend without duplicates. The pass recognize-lookup creates it.
 struct LookupOp {
   static constexpr AttributeSpec kAttributes[] = {{"absent", "int"}};
   static InferResult Infer(const InferContext& context) {
