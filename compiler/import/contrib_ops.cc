@@ -56,7 +56,7 @@ Result<Blocks> BlocksOf(const NodeContext& context, const ImportState& state) {
   blocks.is_packed = !is_narrow && blocks.bits == 4;
   blocks.shape = data->type.shape;
   if (blocks.is_packed && (blocks.axis != rank - 1 || !blocks.shape.back().AsConstant())) {
-    return context.Fail("codes of 4 bits in uint8 lie along a last axis of fixed size only");
+    return context.Fail("4-bit codes in uint8 must be packed along a last axis of fixed size");
   }
   if (blocks.is_packed) blocks.shape.back() = blocks.shape.back() * 2;
   blocks.blocks = blocks.shape;

@@ -31,7 +31,7 @@ bool Has(const Axes& axes, int64_t axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Whether none of `axes` is counted in `value`.
+// Whether none of `axes` of `value` is counted.
 bool AreWhole(const Value* value, const std::vector<int64_t>& axes) {
   return std::none_of(axes.begin(), axes.end(),
                       [&](int64_t axis) { return Has(CountedAxes(value), axis); });
@@ -152,7 +152,7 @@ class Rewrite {
   using Kind = OpKind;
   Dtype ElementType() const { return node_.operand(0)->type.dtype; }
 
-  // The node with other operands.
+  // Adds a copy of the node with other operands; empty if that fails.
   ValueList Again(ValueList operands) {
     const auto made = builder_.Add(node_.kind, operands, node_.attributes, node_.result()->name);
     if (!made) return {};

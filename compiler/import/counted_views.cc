@@ -87,7 +87,7 @@ bool KeepsRows(const Node& view) {
       return true;
     case OpKind::kExpand:  // broadcasting aligns the last axes
       return AreWhole(from, to, to.size() - from.size());
-    case OpKind::kTile:  // along other axes
+    case OpKind::kTile:  // only uncounted axes are repeated
       return AreWhole(from, to, 0);
     case OpKind::kReshape:
       return HasSameRows(from, to);

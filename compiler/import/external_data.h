@@ -13,8 +13,8 @@ class TensorProto;
 
 namespace fusec {
 
-// The files beside a model that hold its weights. Each is mapped once; tensors are views that keep
-// the mapping alive.
+// The external data files of a model, which hold its weights. Each is mapped once; tensors are
+// views that keep the mapping alive.
 class ExternalData {
  public:
   explicit ExternalData(const std::string& model_path);

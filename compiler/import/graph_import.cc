@@ -272,7 +272,7 @@ class NodeImporter {
       state_.problems = before;
       results.clear();
     } else if (!CanUnroll(node_, context_, state_, scope_)) {
-      return ModelError("the length that it scans is not a number, which fusec does not support");
+      return ModelError("the length that it scans is not a constant, which fusec does not support");
     }
     state_.builder.set_provenance({OriginOf(node_)});
     FUSEC_TRY(Unroll(node_, context_, state_, scope_, results));
@@ -332,8 +332,8 @@ Result<TensorData> OrGiven(const onnx::TensorProto& proto, TensorData data,
   if (given == state.weights->end()) return data;
   const TensorData& weights = given->second;
   if (NarrowTypeFromOnnx(proto.data_type())) {
-    return Fail(ErrorKind::kInput, "the model has it as " + OnnxTypeName(proto.data_type()) +
-                                       ", and only another model can replace it");
+    return Fail(ErrorKind::kInput, "the model stores it as " + OnnxTypeName(proto.data_type()) +
+                                       ", which can only be replaced by compiling another model");
   }
   const auto type_of = [](const TensorData& tensor) {
     return TensorType{tensor.dtype(), Shape(tensor.dims().begin(), tensor.dims().end())}.ToString();

@@ -296,7 +296,8 @@ class Narrowing {
       expr = Expr::Symbol(symbol);
       symbol = *other;
     }
-    if (options_.same_dims.count(symbol) != 0) return false;  // a count that cannot be `expr`
+    // A count that already equals another expression.
+    if (options_.same_dims.count(symbol) != 0) return false;
     if (!PassRangeOn(symbol, expr, wanted)) return false;
     std::vector<std::string> names;
     expr.CollectSymbols(names);
@@ -328,7 +329,8 @@ class Narrowing {
     if (made_up_.count(symbol) != 0) return true;
     if (!IsCounted(Expr::Symbol(symbol))) return false;
     const auto is_earlier = [](const std::string& a, const std::string& b) {
-      return std::pair(a.size(), a) < std::pair(b.size(), b);  // the numbers behind the prefix
+      // Compares the numbers after the prefix.
+      return std::pair(a.size(), a) < std::pair(b.size(), b);
     };
     return !IsCounted(Expr::Symbol(other)) || is_earlier(other, symbol);
   }
@@ -358,7 +360,7 @@ class Narrowing {
 
   struct Narrowed {
     std::string size;     // "seq=1..64", "items=batch*9"
-    std::string message;  // of the node that wants it
+    std::string message;  // error of the node that requires it
   };
   const ImportOptions& given_;
   ImportOptions options_;

@@ -148,14 +148,14 @@ Result<LoopTerm> LoopBody::RowByRow(onnx::NodeProto& node, const Inputs& in, Sco
                          in.Is(1, Kind::kRows) && IntAttribute(node, "axis", 0) == 0;
   const bool pointwise = op != nullptr && op->op_class == OpClass::kPointwise;
   if (!is_lookup && !pointwise && node.op_type() != "Unsqueeze") {
-    return Unknown("is not done to each row by itself");
+    return Unknown("does not process each row independently");
   }
   LoopTerm rows;
   for (const LoopTerm& term : in.terms) {
     if (term.kind == Kind::kRows) {
       if (rows.value != nullptr && (rows.first != term.first || rows.last != term.last ||
                                     rows.last_to_end != term.last_to_end)) {
-        return Unknown("meets rows of different bags");
+        return Unknown("combines rows of different bags");
       }
       rows = term;
     } else if (term.kind != Kind::kInvariant) {
@@ -187,7 +187,7 @@ Result<LoopTerm> LoopBody::Arithmetic(onnx::NodeProto& node, const Inputs& in, S
   if (op != "Div" && in.Is(counter, Kind::kCounter) && (counter == 0 || op == "Add")) {
     const auto step = Number(in.terms[1 - counter]);
     const auto number = step ? step->AsConstant() : std::nullopt;
-    if (!number) return Unknown("adds to the counter what is only known at run time");
+    if (!number) return Unknown("adds a run-time value to the counter");
     LoopTerm moved = in.terms[counter];
     moved.shift += op == "Sub" ? -*number : *number;
     return moved;
@@ -234,7 +234,8 @@ Result<LoopTerm> LoopBody::Compare(onnx::NodeProto& node, const Inputs& in) {
 
 // data[i + a : i + a + 1] is an element of offsets; data[element : element] is the rows of a bag.
 Result<LoopTerm> LoopBody::Slice(onnx::NodeProto&, const Inputs& in) {
-  if (!in.Is(0, Kind::kInvariant) || in.terms.size() < 3) return Unknown("slices what it computed");
+  if (!in.Is(0, Kind::kInvariant) || in.terms.size() < 3)
+    return Unknown("slices a value that the loop computes");
   Value* data = in.terms[0].value;
   if (data->type.rank() == 0) return Unknown("slices a scalar");
   const auto number = [&](size_t i, int64_t otherwise) {

@@ -214,8 +214,8 @@ void RunTimeCounts::RowsBehindDoNotMatter(Graph& graph, const Ranges& ranges, Pr
     problems.Add(
         place + " (" + GetOpDef(node.kind).text +
         ") reads a tensor whose size is computed from run-time data, which fusec supports "
-        "in look-ups, scatters, reductions, concatenations and views, element by element, and in "
-        "bags with bounds of their own");
+        "only in lookups, scatters, reductions, concatenations, views, elementwise ops and bags "
+        "with explicit ends");
     return;  // later nodes would only repeat the problem
   }
 }

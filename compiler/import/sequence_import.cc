@@ -105,7 +105,7 @@ class SequenceImporter {
     if (!is_given || context_.input(1)->type.rank() == 0) {
       const auto total = shape[axis].AsConstant(), length = lengths[0].AsConstant();
       if (!total || !length || *length < 1 || *total > kMostParts) {
-        return ModelError(fmt::format("splits {} elements into parts of {}, expected numbers",
+        return ModelError(fmt::format("splits {} elements into parts of {}, expected constants",
                                       shape[axis].ToString(), lengths[0].ToString()));
       }
       lengths.clear();

@@ -57,7 +57,7 @@ std::optional<Expr> MergeOnce(const Expr& sum, const Ranges& ranges) {
     for (size_t i = 0; i < term.atoms.size(); ++i) {
       const Atom& atom = *term.atoms[i];
       if (atom.kind == Atom::Kind::kMod) {
-        // c*mod(e, k): is c*k*floordiv(e, k) there?
+        // c*mod(e, k): does the sum contain c*k*floordiv(e, k)?
         const Expr factor = FromTerm(WithoutAtom(term, i));
         const Expr quotient = FloorDiv(atom.left, atom.right, ranges);
         const Expr partner = factor * atom.right * quotient;

@@ -21,7 +21,7 @@ using Term = Expr::Term;
 
 constexpr int kMaxProofDepth = 8;   // nested replacements of atoms
 constexpr int kProofBudget = 40;    // expressions examined for one proof
-constexpr int kMaxBoundRounds = 8;  // atoms replaced in one bound
+constexpr int kMaxBoundRounds = 8;  // replacements for one bound
 constexpr int kMaxBoundDepth = 4;   // nested floordivs
 
 size_t Find(const Term& term, const Atom& atom) {

@@ -72,7 +72,7 @@ class ExpressionParser {
     return left;
   }
 
-  // Whether * or & belongs to a type in front of it: <float*>.
+  // Whether * or & is part of the type before it, as in <float*>, and not an operator.
   bool EndsType(std::string_view op) const {
     if (op != "*" && op != "&") return false;
     const size_t next = text_.find_first_not_of(" *&", at_);

@@ -79,7 +79,7 @@ class Verifier {
 
   Result<void> CheckNames(const char* what, size_t values, size_t names) const {
     if (names == 0 || names == values) return {};
-    return ModelError(fmt::format("graph @{}: {} {}s have {} names, expected as many or none",
+    return ModelError(fmt::format("graph @{}: {} {}s have {} names, expected one each or none",
                                   graph_.name, values, what, names));
   }
 

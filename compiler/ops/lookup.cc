@@ -18,7 +18,7 @@ struct LookupOp {
     const TensorType& values = context.operand(2);
     if (keys.rank() != 1 || values.rank() != 1 || keys.shape != values.shape ||
         !IsInteger(values.dtype)) {
-      return ModelError(fmt::format("keys are {} and values {}, expected as many integers",
+      return ModelError(fmt::format("keys are {} and values {}, expected equally many integers",
                                     keys.ToString(), values.ToString()));
     }
     if (!IsInteger(keys.dtype) || keys.dtype != key.dtype) {

@@ -176,8 +176,8 @@ struct BitCastOp {
   static InferResult Infer(const InferContext& context) {
     const Dtype from = context.operand(0).dtype, to = std::get<Dtype>(context.attributes.at("to"));
     if (DtypeBytes(from) != DtypeBytes(to)) {
-      return ModelError("the bits of " + std::string(DtypeName(from)) + " are not as many as of " +
-                        std::string(DtypeName(to)));
+      return ModelError(std::string(DtypeName(from)) + " and " + std::string(DtypeName(to)) +
+                        " differ in width, expected dtypes of the same width");
     }
     return std::vector<TensorType>{{to, context.operand(0).shape}};
   }

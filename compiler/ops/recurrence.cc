@@ -1,8 +1,8 @@
 // recurrence: the steps of a GRU, LSTM or RNN layer, as ONNX defines them. What the inputs
 // contribute to the gates of all steps is an operand; one matrix product computes it beforehand.
 //
-//   operands  gates      [steps, batch, directions * G * units], or [batch, steps, ..] if
-//   batch_first
+//   operands  gates      [steps, batch, directions * G * units],
+//                        or [batch, steps, ..] if batch_first
 //             weights    [directions, units, G * units], by which the state is multiplied
 //             bias?      [directions, units], for linear_before_reset
 //             lengths?   [batch], steps of each sequence; all steps if absent

@@ -182,7 +182,7 @@ Result<double> CommonScale(const ImportContext& context, const Sizes& given, Sha
   for (size_t i = 0; i < given.sizes.size() && policy != "stretch"; ++i) {
     const auto size = given.sizes[i].AsConstant(), in = shape[given.axes[i]].AsConstant();
     if (!size || !in || *in == 0) {
-      return context.Fail("a policy of aspect ratios needs fixed sizes");
+      return context.Fail("keep_aspect_ratio_policy needs fixed sizes");
     }
     const double ratio = static_cast<double>(*size) / static_cast<double>(*in);
     const bool is_better = policy == "not_larger" ? ratio < common : ratio > common;
@@ -235,8 +235,8 @@ Result<void> ImportResize(ImportContext& context) {
       resize.begin = given.roi[i];
       resize.end = given.roi[given.axes.size() + i];
       if (!(std::abs(resize.begin) <= kFarthest) || !(std::abs(resize.end) <= kFarthest)) {
-        return context.Fail(
-            fmt::format("roi is {} to {}, expected parts of an axis", resize.begin, resize.end));
+        return context.Fail(fmt::format("roi is {} to {}, expected fractions of an axis",
+                                        resize.begin, resize.end));
       }
       if (in && given.sizes.empty() && given.scales[i] == 1 && resize.begin == 0 && resize.end == 1)
         continue;

@@ -61,7 +61,7 @@ Value* DecomposeRotary(const RotaryShape& s, const Node& node, Builder& builder)
   const TensorType& type = node.operand(0)->type;
   const Dtype compute = ComputeDtype(type.dtype);
   const Expr half(s.rotated / 2);
-  const auto angles = [&](int i) {  // [batch, length, half], with a 1 for the heads
+  const auto angles = [&](int i) {  // [batch, length, half], with a dim of 1 for the heads
     Value* cache = node.operand(i);
     if (node.operand(3) != nullptr) cache = f.Gather(cache, node.operand(3));
     Shape shape = cache->type.shape;

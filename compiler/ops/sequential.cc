@@ -16,7 +16,7 @@
 namespace fusec {
 namespace {
 
-// The lines of a tensor along one axis: element j of line l is at lines[l] + j * stride.
+// The lines of a tensor along one axis: element j of line l is at starts[l] + j * stride.
 struct Lines {
   Lines(ArrayRef<int64_t> dims, int64_t axis) : length(dims[axis]) {
     const auto product = [&](int64_t begin, int64_t end) {

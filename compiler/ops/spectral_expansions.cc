@@ -107,7 +107,7 @@ Result<void> ImportDFT(ImportContext& context) {
   const bool inverse = context.Int("inverse", 0) != 0, onesided = context.Int("onesided", 0) != 0;
   if (onesided && inverse != (parts == 2)) {
     return context.Fail(
-        "onesided is for the transform of real numbers, and the inverse of complex ones");
+        "onesided applies to the transform of real numbers and to the inverse of complex ones");
   }
   const bool to_real = onesided && inverse;
   std::optional<int64_t> size = length[0].AsConstant();

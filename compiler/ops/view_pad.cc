@@ -160,7 +160,7 @@ struct PadOp {
     const std::string& mode = std::get<std::string>(context.attributes.at("mode"));
     FUSEC_TRY(CheckCount("pads", pads.size(), 2 * result.shape.size()));
     if (context.operand(1).dtype != result.dtype || context.operand(1).rank() != 0) {
-      return ModelError(fmt::format("the value that pads is {}, expected a scalar {}",
+      return ModelError(fmt::format("the fill value is {}, expected a scalar {}",
                                     context.operand(1).ToString(), DtypeName(result.dtype)));
     }
     for (int i = 0; i < rank; ++i) {

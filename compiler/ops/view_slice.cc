@@ -135,9 +135,9 @@ Result<void> ImportSlice(ImportContext& context) {
   }
   if (ends.size() != starts.size() || axes.size() != starts.size() ||
       steps.size() != starts.size()) {
-    return context.Fail(
-        fmt::format("starts, ends, axes and steps have {}, {}, {} and {} values, expected as many",
-                    starts.size(), ends.size(), axes.size(), steps.size()));
+    return context.Fail(fmt::format(
+        "starts, ends, axes and steps have {}, {}, {} and {} values, expected equally many",
+        starts.size(), ends.size(), axes.size(), steps.size()));
   }
   WholeSlice whole(data->type.shape);
   std::vector<bool> seen(data->type.shape.size());

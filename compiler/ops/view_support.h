@@ -31,7 +31,7 @@ Result<std::optional<std::vector<int64_t>>> AxesFromAttributeOrInput(const Impor
 std::string ShapeText(ShapeRef shape);  // "[batch, 13]"
 // An error unless 0 <= axis < rank.
 Result<void> CheckAxis(int64_t axis, int rank);
-// An error unless the attribute `what` has one value per axis.
+// An error unless the attribute `what` has `expected` values.
 Result<void> CheckCount(const std::string& what, size_t found, size_t expected);
 // For ops with one index per element along `axis`: an error if the ranks differ, or if `indices` is
 // longer than `data` along another axis.

@@ -28,7 +28,7 @@ Result<std::vector<int64_t>> SamePads(const ImportContext& context, ShapeRef spa
   for (size_t i = 0; i < count; ++i) {
     const int64_t stride = windows.strides[i];
     const std::optional<int64_t> size = spatial[i].AsConstant();
-    if (stride < 1) return context.Fail("strides are expected above 0");
+    if (stride < 1) return context.Fail("expected strides of at least 1");
     if (!size && stride != 1) {
       return context.Fail(fmt::format("auto_pad with stride {} needs a fixed size, found {}",
                                       stride, spatial[i].ToString()));

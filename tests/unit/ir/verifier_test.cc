@@ -90,15 +90,14 @@ TEST(Verifier, SeesBrokenGraphs) {
             "graph @g: %abs = abs(%relu) : f32[3]: %relu is used before it is defined");
   std::swap(graph.nodes[0], graph.nodes[1]);
   y->name = "x";
-  EXPECT_EQ(Verify(graph).error().message,
-            "graph @g: %x = relu(%x) : f32[3]: %x is defined twice");
+  EXPECT_EQ(Verify(graph).error().message, "graph @g: %x = relu(%x) : f32[3]: %x is defined twice");
   y->name = "a b";
   EXPECT_EQ(Verify(graph).error().message,
             "graph @g: %a b = relu(%x) : f32[3]: \"a b\" is no identifier");
   y->name = "y";
   graph.output_names = {"one", "two"};
   EXPECT_EQ(Verify(graph).error().message,
-            "graph @g: 1 outputs have 2 names, expected as many or none");
+            "graph @g: 1 outputs have 2 names, expected one each or none");
   graph.output_names.clear();
   graph.outputs[0] = nullptr;
   EXPECT_EQ(Verify(graph).error().message, "graph @g: return: a value is missing");
