@@ -30,7 +30,7 @@ class DimReader {
       : options_(options), path_(path), warnings_(warnings) {}
 
   // First pass: notes the dim_params that are plain names, so that expressions of them can be
-  // recognised.
+  // recognized.
   void NotePlainNames(const onnx::TensorShapeProto& shape) {
     for (const auto& dim : shape.dim()) {
       if (dim.has_dim_param() && Identifier(dim.dim_param()) == dim.dim_param()) {

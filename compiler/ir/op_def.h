@@ -102,7 +102,7 @@ class LowerContext {
   // `name`. Ops write formulas as text; kernels hold them as trees.
   virtual Scalar Let(const std::string& c_expression, Dtype dtype,
                      const std::string& name = "") = 0;
-  // Includes a file of codegen_templates/device ("gelu.cuh") in the kernel, once, so that
+  // Copies a file of codegen_templates/device ("gelu.cuh") into the kernel, once, so that
   // expressions may call its functions.
   virtual void Use(const std::string& device_file) = 0;
   // The value of `then` if `position` < `limit`, else of `otherwise`; only the chosen one is

@@ -27,7 +27,7 @@ std::string Quoted(std::string_view text) {
   return quoted + '"';
 }
 
-// The shortest text that reads back as the same number, always recognisable as a float.
+// The shortest text that reads back as the same number, always recognizable as a float.
 template <class T>
 std::string FloatText(T value) {
   if (std::isnan(value)) return "nan";

@@ -176,7 +176,7 @@ class Evaluator {
     }
   }
 
-  // Whether an element fits into the dtype, since wrapping is not modelled. Symbolic i32 and i64
+  // Whether an element fits into the dtype, since wrapping is not modeled. Symbolic i32 and i64
   // elements are sizes and are assumed to fit; other dtypes need a proof.
   bool Fits(const Expr& element, Dtype dtype) const {
     if (dtype == Dtype::kI64) return true;

@@ -93,7 +93,7 @@ struct BatchNormalizationOp {
   }
 };
 
-// {epsilon, num_groups, per_group}: C / num_groups channels with all their positions are normalised
+// {epsilon, num_groups, per_group}: C / num_groups channels with all their positions are normalized
 // together. Scale and bias are per channel, or per group (ONNX before opset 21).
 struct GroupNormalizationOp {
   static constexpr AttributeSpec kAttributes[] = {
@@ -148,7 +148,7 @@ struct GroupNormalizationOp {
   }
 };
 
-// {epsilon}: normalises every channel of every sample separately. Operands are x, scale, bias.
+// {epsilon}: normalizes every channel of every sample separately. Operands are x, scale, bias.
 struct InstanceNormalizationOp {
   static constexpr AttributeSpec kAttributes[] = {{"epsilon", "float"}};
   static Result<void> Import(ImportContext& context) {

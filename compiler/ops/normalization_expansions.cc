@@ -48,7 +48,7 @@ Result<void> ImportLpNormalization(ImportContext& context) {
   return f.Finish({f.Cast(f.Where(is_zero, zero, f.Div(real, norm)), dtype)});
 }
 
-// y = x / (bias + alpha / size * sum of x^2 over the `size` neighbouring channels)^beta
+// y = x / (bias + alpha / size * sum of x^2 over the `size` neighboring channels)^beta
 Result<void> ImportLRN(ImportContext& context) {
   Value* x = context.input(0);
   const int rank = x->type.rank();

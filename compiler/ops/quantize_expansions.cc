@@ -10,7 +10,7 @@ namespace fusec {
 namespace {
 
 // Reshapes a scale or zero point so that it broadcasts to x. It is one number, one number per index
-// of `axis`, or with block_size B one number per B neighbours along that axis.
+// of `axis`, or with block_size B one number per B neighbors along that axis.
 Result<Value*> Spread(const ImportContext& context, Formula& f, Value* parameter, ShapeRef x,
                       const std::string& what) {
   const Shape given = parameter->type.shape;

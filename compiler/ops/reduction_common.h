@@ -14,7 +14,7 @@ struct ReferenceTensor;
 // 0 or 1. With empty axes nothing is reduced: each element is its own sum, product or maximum.
 inline constexpr AttributeSpec kReductionAttributes[] = {{"axes", "ints"}, {"keepdims", "int"}};
 
-// The axes of an ONNX Reduce* node, normalised. A node without axes reduces all axes, unless
+// The axes of an ONNX Reduce* node, normalized. A node without axes reduces all axes, unless
 // noop_with_empty_axes is set. The axes are input 1 from opset `axes_are_input_since` on; in older
 // opsets they are an attribute.
 Result<std::vector<int64_t>> ImportReductionAxes(ImportContext& context, int axes_are_input_since);

@@ -49,8 +49,8 @@ std::vector<double> RealRoots(int64_t terms, int64_t results) {
   return matrix;
 }
 
-// The DFT matrix for a length that is known only at run time, computed by the graph, with `length`
-// terms. n * m is reduced modulo the length as an integer, so that the angles stay exact.
+// The DFT matrix for a symbolic or long length, computed by the graph instead of stored; it has
+// `length` terms. n * m is reduced modulo the length as an integer, so that the angles stay exact.
 Value* ComputedRoots(Formula& f, const Expr& length, const Expr& results, int64_t parts,
                      bool inverse, Dtype real) {
   Value* n = f.Reshape(f.Iota(0, length), {length, 1});

@@ -42,7 +42,7 @@ std::optional<IndexUse> IndicesAlongAxis(const Node& node, int operand);
 // The IndexUse of ops whose second operand holds coordinates of the first, from axis `first` on.
 std::optional<IndexUse> IndicesAreCoordinates(const Node& node, int operand, int64_t first);
 bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges);
-// Whether the shapes have the same number of elements. Common dims are cancelled first, so that [n,
+// Whether the shapes have the same number of elements. Common dims are canceled first, so that [n,
 // 4] and [2, n, 2] agree for every n.
 bool SameElementCount(ShapeRef a, ShapeRef b, const Ranges& ranges);
 

@@ -19,7 +19,7 @@ Result<std::vector<int64_t>> PerAxis(const ImportContext& context, const std::st
   return context.Fail(fmt::format("{} has {} values, expected {}", name, given.size(), count));
 }
 
-// The pads of auto_pad SAME_UPPER and SAME_LOWER: there are ceil(size / stride) windows, centred;
+// The pads of auto_pad SAME_UPPER and SAME_LOWER: there are ceil(size / stride) windows, centered;
 // if the padding is odd, the extra element is after (before) the data.
 Result<std::vector<int64_t>> SamePads(const ImportContext& context, ShapeRef spatial,
                                       const Windows& windows, bool lower) {
