@@ -221,11 +221,10 @@ TEST_F(CountedOutputs, BitsOfAFloat) {
       Run("g (float[n] x) => (int32[n] y) { y = BitCast<to = 6>(x) }", {F32({2}, {1, -0.0})});
   ASSERT_EQ(y.size(), 1u);
   EXPECT_EQ(y[0].ints, (Dims{0x3f800000, INT32_MIN}));
-  EXPECT_EQ(
-      ErrorOf(Load("g (float[n] x) => (int64[n] y) { [\"b\"] y = BitCast<to = 7>(x) }", {},
-                   "ir_version: 10, opset_import: [\"\": 26]")),
-      "m.onnxtxt: node \"b\" (BitCast): f32 and i64 differ in width, expected dtypes of the same "
-      "width");
+  EXPECT_EQ(ErrorOf(Load("g (float[n] x) => (int64[n] y) { [\"b\"] y = BitCast<to = 7>(x) }", {},
+                         "ir_version: 10, opset_import: [\"\": 26]")),
+            "m.onnxtxt: node \"b\" (BitCast): f32 and i64 differ in width, "
+            "expected dtypes of the same width");
 }
 
 }  // namespace

@@ -400,17 +400,17 @@ TEST_F(ImportStructure, LookUpsInAPartEndAtItsLength) {
 }
 
 TEST_F(ImportStructure, CountsAreRefusedWhereTheyMatter) {
-  EXPECT_EQ(Refusal(R"(g (float[n] x, bool[n] mask) => (float[1] y) {
+  EXPECT_EQ(
+      Refusal(R"(g (float[n] x, bool[n] mask) => (float[1] y) {
     rows = Compress(x, mask)
     zero = Constant<value_ints = [0]>()
     two = Constant<value_ints = [2]>()
     all = Tile(rows, two)
     y = ReduceSum(all, zero)
   })"),
-            "m.onnxtxt: node \"all\" (tile) reads a tensor whose size is computed from run-time "
-            "data, which fusec supports only in lookups, scatters, reductions, concatenations, "
-            "views, elementwise "
-            "ops and bags with explicit ends");
+      "m.onnxtxt: node \"all\" (tile) reads a tensor whose size is computed from run-time "
+      "data, which fusec supports only in lookups, scatters, reductions, concatenations, views, "
+      "elementwise ops and bags with explicit ends");
 }
 
 TEST_F(ImportStructure, TheSizeOfAPartIsItsLength) {

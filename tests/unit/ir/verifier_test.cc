@@ -90,7 +90,8 @@ TEST(Verifier, SeesBrokenGraphs) {
             "graph @g: %abs = abs(%relu) : f32[3]: %relu is used before it is defined");
   std::swap(graph.nodes[0], graph.nodes[1]);
   y->name = "x";
-  EXPECT_EQ(Verify(graph).error().message, "graph @g: %x = relu(%x) : f32[3]: %x is defined twice");
+  EXPECT_EQ(Verify(graph).error().message,
+            "graph @g: %x = relu(%x) : f32[3]: %x is defined twice");
   y->name = "a b";
   EXPECT_EQ(Verify(graph).error().message,
             "graph @g: %a b = relu(%x) : f32[3]: \"a b\" is no identifier");

@@ -20,15 +20,11 @@ TEST(Lookup, WhatInferRefuses) {
   Graph graph;
   Value* keys = IntsConstant(graph, {1, 2});
   const auto refused = [&](Value* id, Value* values) {
-    return Builder(graph)
-        .Add(OpKind::kLookup, {keys, id, values}, {{"absent", int64_t{0}}})
-        .error()
-        .message;
+    return Builder(graph).Add(OpKind::kLookup, {keys, id, values}, {{"absent", int64_t{0}}}).error().message;
   };
   EXPECT_NE(refused(graph.AddInput("a", {Dtype::kI32, {1}}), keys).find("the same integers"),
             std::string::npos);
-  EXPECT_NE(refused(graph.AddInput("b", {Dtype::kI64, {1}}), IntsConstant(graph, {1}))
-                .find("expected equally many"),
+  EXPECT_NE(refused(graph.AddInput("b", {Dtype::kI64, {1}}), IntsConstant(graph, {1})).find("expected equally many"),
             std::string::npos);
 }
 
