@@ -8,14 +8,14 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 20;
-constexpr int kDeepest = 200;  // ops behind each other, so that no model exhausts the stack
+constexpr int kDeepest = 200;  // longest chain of ops followed, so that no model exhausts the stack
 
 bool IsSmall(const Value* value) {
   const std::optional<int64_t> elements = value->type.ElementCount().AsConstant();
   return elements && *elements <= kMostElements && StaticShape(value->type.shape).has_value();
 }
 
-// Whether the interpreter makes the results of `node` from its operands alone, and soon.
+// Whether the interpreter can compute the results of `node` cheaply from its operands alone.
 bool CanEvaluate(const Node& node) {
   const OpDef& def = GetOpDef(node.kind);
   if (def.functions.reference == nullptr || def.op_class == OpClass::kContraction ||
@@ -40,7 +40,7 @@ const TensorData* ConstantValues::Of(const Value* value) {
   if (found != known_.end()) return found->second.get();
   if (depth_ == kDeepest) return nullptr;
   ++depth_;
-  known_[value] = nullptr;  // while it is computed: whoever asks meanwhile is told so
+  known_[value] = nullptr;  // counts as unknown while it is being computed
   std::unique_ptr<TensorData> data = Compute(*value);
   if (data == nullptr) data = FromSizes(*value);
   --depth_;
@@ -56,7 +56,7 @@ std::unique_ptr<TensorData> ConstantValues::Compute(const Value& value) {
     if (data == nullptr) return nullptr;
     inputs.push_back(ReferenceTensor::FromData(*data));
   }
-  // What the interpreter refuses, an index outside its table, is told when the model runs.
+  // Errors of the interpreter, such as an index outside its table, are left to the run.
   const auto results = InterpretNode(*value.producer, inputs);
   if (!results) return nullptr;
   return std::make_unique<TensorData>((*results)[value.result_index].ToData());

@@ -6,15 +6,15 @@
 
 namespace fusec {
 
-// The tensors of a graph that depend on constants and fixed sizes alone, computed by the
-// interpreter when an import asks for them: a mask from which a NonZero takes its places, the
-// bounds of a Range in floats.
+// Computes, with the interpreter, the tensors of a graph that depend only on constants and fixed
+// sizes. The importer asks for them where structure depends on data: the mask whose nonzero
+// positions NonZero lists, or the float bounds of a Range.
 class ConstantValues {
  public:
-  // `ranges`: of the graph's symbols, which sizes are computed from; kept by reference.
+  // `ranges` holds the bounds of the graph's symbols; it is kept by reference.
   explicit ConstantValues(const Ranges& ranges) : ranges_(ranges) {}
-  // Null if the value depends on an input or a symbol, or is larger than what exporters compute
-  // structure with (2^20 elements). The pointer lives as long as the object.
+  // Null if the value depends on an input or a symbol, or has more than 2^20 elements. The pointer
+  // lives as long as this object.
   const TensorData* Of(const Value* value);
 
  private:
@@ -22,9 +22,9 @@ class ConstantValues {
   std::unique_ptr<TensorData> FromSizes(const Value& value);
 
   const Ranges& ranges_;
-  int depth_ = 0;  // of values whose operands are being computed
+  int depth_ = 0;  // recursion depth: values whose operands are being computed
   DenseMap<const Value*, std::unique_ptr<TensorData>>
-      known_;  // null: asked before, and not constant
+      known_;  // null: already looked up and found not to be constant
 };
 
 }  // namespace fusec

@@ -8,7 +8,7 @@ namespace fusec {
 
 namespace {
 
-// The attributes of GatherBlockQuantized, and what `data` is behind its packing.
+// The attributes of GatherBlockQuantized, and the shapes of its unpacked codes and of its scales.
 struct Blocks {
   int64_t bits, size, gather_axis, axis;
   bool is_packed = false;  // two codes of 4 bits in each u8
@@ -16,7 +16,7 @@ struct Blocks {
   Shape blocks;            // of the scales
 };
 
-// A number per block in the shape of the codes.
+// Repeats a number per block for every code of the block.
 Value* OfEachCode(Formula& f, Value* per_block, const Blocks& blocks) {
   Shape apart(blocks.blocks), filled(blocks.blocks), joined(blocks.blocks);
   apart.insert(apart.begin() + blocks.axis + 1, Expr(1));
@@ -56,7 +56,7 @@ Result<Blocks> BlocksOf(const NodeContext& context, const ImportState& state) {
   blocks.is_packed = !is_narrow && blocks.bits == 4;
   blocks.shape = data->type.shape;
   if (blocks.is_packed && (blocks.axis != rank - 1 || !blocks.shape.back().AsConstant())) {
-    return context.Fail("codes of 4 bits in uint8 lie along a last axis of fixed size only");
+    return context.Fail("4-bit codes in uint8 must be packed along a last axis of fixed size");
   }
   if (blocks.is_packed) blocks.shape.back() = blocks.shape.back() * 2;
   blocks.blocks = blocks.shape;
@@ -70,8 +70,8 @@ Result<Blocks> BlocksOf(const NodeContext& context, const ImportState& state) {
   return blocks;
 }
 
-// y = gather((data - zero point) * scale, indices); without zero points that of unsigned bytes is
-// the middle of their range. (onnxruntime, docs/ContribOperators.md)
+// y = gather((data - zero point) * scale, indices). Without zero points, the zero point of codes in
+// uint8 is the middle of their range. (onnxruntime, docs/ContribOperators.md)
 Result<void> ImportGatherBlockQuantized(NodeContext& context, const ImportState& state) {
   FUSEC_ASSIGN(const Blocks blocks, BlocksOf(context, state));
   const bool is_narrow = state.narrow.count(context.input(0)) != 0;

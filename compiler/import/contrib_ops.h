@@ -6,10 +6,10 @@
 
 namespace fusec {
 
-// Ops of onnxruntime's own domain, com.microsoft, that have an import here: GatherBlockQuantized.
-// ONNX has no schema of these, so that each checks its operands itself.
+// Importers for ops of onnxruntime's domain com.microsoft (GatherBlockQuantized only). libonnx has
+// no schema for these ops, so each importer checks its operands itself.
 using ContribImport = Result<void> (*)(NodeContext&, const ImportState&);
-// Null if there is none.
+// Null if fusec has no importer for the op.
 ContribImport FindContribImport(const std::string& domain, const std::string& op_type);
 
 }  // namespace fusec

@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kSizesName[] = "run_time_sizes";
 
-// The elements of `x` before its counts, one after the other.
+// `x` with its valid elements moved to the front, row-major by their true sizes.
 Value* Dense(Value* x, CountLookup count_of, Formula& f) {
   const Shape shape = x->type.shape;
   const int first = CountedAxes(shape)[0];

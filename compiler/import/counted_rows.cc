@@ -14,7 +14,7 @@ namespace {
 
 std::vector<int> CountedAxes(const Value* value) { return CountedAxes(value->type.shape); }
 
-// Whether counts are in places where no rule holds.
+// Whether a size is not a sum of counts, so that no rule of this file applies.
 bool IsUnclear(const Value* value) {
   return value != nullptr && !std::all_of(value->type.shape.begin(), value->type.shape.end(),
                                           [](const Expr& dim) { return IsSumOfCounts(dim); });
@@ -31,7 +31,7 @@ bool Has(const Axes& axes, int64_t axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Whether none of `axes` is counted in `value`.
+// Whether none of `axes` of `value` is counted.
 bool AreWhole(const Value* value, const std::vector<int64_t>& axes) {
   return std::none_of(axes.begin(), axes.end(),
                       [&](int64_t axis) { return Has(CountedAxes(value), axis); });
@@ -62,7 +62,8 @@ bool IsRowLocalComposite(const Node& node) {
   }
 }
 
-// Whether the counted axes of the factors are axes of the product: rows, columns or a batch.
+// Whether no counted axis is summed over: all counted axes of the factors are rows, columns or
+// batch axes of the product.
 bool IsRowLocalProduct(const Node& product) {
   for (int i = 0; i < 2; ++i) {
     const Value* factor = product.operand(i);
@@ -75,7 +76,7 @@ bool IsRowLocalProduct(const Node& product) {
 
 int BatchAxis(const Node& recurrence) { return recurrence.Int("batch_first") != 0 ? 0 : 1; }
 
-// A scalar: the least or greatest value of a dtype.
+// The least or greatest value of a dtype, as a scalar.
 TensorData Extremum(Dtype dtype, bool greatest) {
   if (IsFloat(dtype)) {
     const double infinity = std::numeric_limits<double>::infinity();
@@ -92,7 +93,7 @@ TensorData Extremum(Dtype dtype, bool greatest) {
                                    {(greatest ? Limits::max() : Limits::min()) >> unused_bits});
 }
 
-// Writes one node again.
+// Rebuilds one node so that its results do not depend on padding rows.
 class Rewrite {
  public:
   Rewrite(const Node& node, CountLookup count_of, const Ranges& ranges, Builder& builder)
@@ -151,7 +152,7 @@ class Rewrite {
   using Kind = OpKind;
   Dtype ElementType() const { return node_.operand(0)->type.dtype; }
 
-  // The node with other operands.
+  // Adds a copy of the node with other operands; empty if that fails.
   ValueList Again(ValueList operands) {
     const auto made = builder_.Add(node_.kind, operands, node_.attributes, node_.result()->name);
     if (!made) return {};
@@ -162,7 +163,7 @@ class Rewrite {
   Value* Integer(int64_t value) {
     return builder_.Constant(TensorData::From<int64_t>(Dtype::kI64, {}, {value}));
   }
-  // Whether each of `sizes` has an element at least, once bounds are in the places of counts.
+  // Whether each size is proven to be at least 1 after counts are replaced by their bounds.
   bool HaveElements(const Exprs& sizes) const {
     return std::all_of(sizes.begin(), sizes.end(), [&](const Expr& size) {
       const auto bound_of = [&](const std::string& symbol) -> std::optional<Expr> {
@@ -175,14 +176,14 @@ class Rewrite {
     });
   }
 
-  // x where its elements are before all counts, `other` behind.
+  // x with its padding elements replaced by `other`.
   Value* Masked(Value* x, Value* other) {
     for (const int axis : CountedAxes(x)) {
       const Expr& rows = x->type.shape[axis];
       Value* count = SizeAsData(rows, count_of_, f_);
       Value* is_before = f_.Make(Kind::kLess, {f_.Iota(0, rows), count}, {}, "is_before_count");
       is_before = f_.AlongAxis(is_before, axis, x->type.rank());
-      x = f_.Make(Kind::kWhere, {is_before, x, other}, {}, x->name);  // as errors name indices
+      x = f_.Make(Kind::kWhere, {is_before, x, other}, {}, x->name);  // errors name indices by it
     }
     return x;
   }
@@ -214,7 +215,8 @@ class Rewrite {
     return {ConcatBeforeCounts(joined[0], node_.operands, axis, count_of_, f_)};
   }
 
-  // A sum over counted rows of both factors. Both are 0 behind: 0 times infinity is NaN.
+  // A sum of products over a counted axis. The padding of both factors becomes 0: if only one were
+  // 0, an infinity in the other would give NaN.
   ValueList SumOfProducts() {
     ValueList factors;
     for (Value* factor : node_.operands) {
@@ -223,7 +225,7 @@ class Rewrite {
     return Again(std::move(factors));
   }
 
-  // Sequences behind the count have no steps.
+  // Padding sequences of the batch get length 0.
   ValueList Sequences() {
     Value* lengths = node_.operand(kLengths);
     const std::vector<int> batch = {BatchAxis(node_)};
@@ -233,8 +235,8 @@ class Rewrite {
     return Again(std::move(operands));
   }
 
-  // Rows behind the count come last: they hold what comes after everything, and of equals the
-  // lower index comes first.
+  // Padding elements become a value that sorts last. Among equal elements the lower index comes
+  // first, so that padding stays behind valid elements.
   ValueList TopK() {
     Value* x = node_.operand(0);
     const bool largest = node_.Int("largest") != 0;
@@ -246,7 +248,7 @@ class Rewrite {
     return Again({Masked(x, std::move(last))});
   }
 
-  // Bounds of bags as those of a slice that ends at the count.
+  // The bounds of bags are clamped like those of a slice that ends at the count.
   ValueList Bags() {
     Value* x = node_.operand(0);
     if (node_.operand(2) == nullptr) return {};
@@ -267,8 +269,8 @@ class Rewrite {
                      f_.Number(0, folded->type.dtype), folded)};
   }
 
-  // Indices into `rows`, a count, from its start; the bound itself, which fails the run, for those
-  // outside.
+  // Converts indices into a counted axis to non-negative ones. Indices outside the count become the
+  // bound of the axis, which is out of range and fails the run.
   Value* WithinCount(Value* indices, const Expr& rows) {
     Value* count = SizeAsData(rows, count_of_, f_);
     Value* zero = Integer(0);
@@ -279,7 +281,7 @@ class Rewrite {
                    indices->name + "_within_count");
   }
 
-  // The indices, of which those behind the count are 0; null where 0 may be outside.
+  // The indices with padding replaced by 0; null if index 0 may be out of range.
   Value* Indices(Value* indices) {
     if (!IsCounted(indices->type.shape)) return indices;
     const auto use = IntegerFactsOf(node_.kind).index_use(node_, 1);
@@ -295,7 +297,7 @@ class Rewrite {
       if (axis == node_.Int("axis")) {
         if (!HaveElements({data->type.shape[axis]})) return {};
         indices = WithinCount(indices, data->type.shape[axis]);
-      } else if (node_.kind == Kind::kGatherElements) {  // rows of the same numbers
+      } else if (node_.kind == Kind::kGatherElements) {  // row i of the result reads row i
         if (indices->type.shape[axis] != data->type.shape[axis]) return {};
       }
     }
@@ -304,8 +306,8 @@ class Rewrite {
     return Again({data, indices});
   }
 
-  // Updates behind the count change nothing: they hold the reduction's neutral element, or where
-  // there is none the last update before the count again.
+  // Padding updates must change nothing: they become the reduction's neutral element, or, without a
+  // reduction, repeat the last valid update.
   ValueList Scatter() {
     Value* data = node_.operand(0);
     Value* updates = node_.operand(2);

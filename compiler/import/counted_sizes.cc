@@ -11,7 +11,7 @@ bool IsCount(const AtomRef& atom) {
   return atom->kind == Atom::Kind::kSymbol && atom->name.starts_with(kCountPrefix);
 }
 
-// Whether a count is inside of a quotient, remainder or extremum.
+// Whether a count occurs in an operand of a quotient, remainder, minimum or maximum.
 bool HidesCounts(const AtomRef& atom) {
   return atom->kind != Atom::Kind::kSymbol && (IsCounted(atom->left) || IsCounted(atom->right));
 }

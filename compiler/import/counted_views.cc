@@ -7,9 +7,9 @@
 namespace fusec {
 namespace {
 
-// Whether the rows of the shape `from` are those of `to` in the same order: [count*4, 8] has those
-// of [count, 4, 8]. Where a counted axis is the same in both, the axes behind it may be reshaped in
-// that way again.
+// Whether a reshape from `from` to `to` keeps the rows in order: [count*4, 8] has the same rows as
+// [count, 4, 8]. If the first counted axes have equal sizes, the axes behind them may be reshaped
+// in the same way.
 bool HasSameRows(ShapeRef from, ShapeRef to) {
   const std::vector<int> of_from = CountedAxes(from), of_to = CountedAxes(to);
   if (of_from.empty() || of_to.empty()) return of_from.empty() && of_to.empty();
@@ -22,14 +22,14 @@ bool HasSameRows(ShapeRef from, ShapeRef to) {
   return from[before] == to[after] && HasSameRows(from.slice(before + 1), to.slice(after + 1));
 }
 
-// Whether the axes of `from` that are counted are whole in `to`, `offset` axes further on.
+// Whether each counted axis of `from` has the same size in `to`, `offset` axes further on.
 bool AreWhole(ShapeRef from, ShapeRef to, size_t offset) {
   const std::vector<int> counted = CountedAxes(from);
   return std::all_of(counted.begin(), counted.end(),
                      [&](int axis) { return from[axis] == to[axis + offset]; });
 }
 
-// The products of the sizes behind each axis.
+// The row-major strides of a tensor with these sizes.
 ValueList Strides(ArrayRef<Value*> sizes, Formula& f) {
   ValueList strides(sizes.size(), nullptr);
   Value* product = f.Number(1, Dtype::kI64);
@@ -40,8 +40,8 @@ ValueList Strides(ArrayRef<Value*> sizes, Formula& f) {
   return strides;
 }
 
-// The coordinates of `place`, a row-major number of elements, along axes of `sizes`. Those of axes
-// without elements are 0.
+// The coordinates of linear position `place` in a tensor with these sizes. Axes of size 0 get the
+// coordinate 0.
 ValueList Coordinates(Value* place, ArrayRef<Value*> sizes, Formula& f) {
   ValueList coordinates;
   Value* one = f.Number(1, Dtype::kI64);
@@ -54,7 +54,7 @@ ValueList Coordinates(Value* place, ArrayRef<Value*> sizes, Formula& f) {
   return coordinates;
 }
 
-// The number of the element at `coordinates`.
+// The linear position of the element at `coordinates`.
 Value* Place(ArrayRef<Value*> coordinates, ArrayRef<Value*> sizes, Formula& f) {
   const ValueList strides = Strides(sizes, f);
   Value* place = f.Number(0, Dtype::kI64);
@@ -87,7 +87,7 @@ bool KeepsRows(const Node& view) {
       return true;
     case OpKind::kExpand:  // broadcasting aligns the last axes
       return AreWhole(from, to, to.size() - from.size());
-    case OpKind::kTile:  // along other axes
+    case OpKind::kTile:  // only uncounted axes are repeated
       return AreWhole(from, to, 0);
     case OpKind::kReshape:
       return HasSameRows(from, to);
@@ -98,7 +98,7 @@ bool KeepsRows(const Node& view) {
              std::all_of(counted.begin(), counted.end(),
                          [&](int axis) { return starts[axis].IsConstant(0); });
     }
-    case OpKind::kConcat: {  // along other axes, or with all parts whole but for the last
+    case OpKind::kConcat: {  // along an uncounted axis, or only the last part is counted
       const auto axis = static_cast<int>(view.Int("axis"));
       return std::all_of(view.operands.begin(), view.operands.end() - 1,
                          [&](const Value* part) { return !IsCounted(part->type.shape[axis]); });
@@ -128,8 +128,8 @@ Value* ConcatBeforeCounts(Value* joined, ArrayRef<Value*> parts, int axis, Count
                           Formula& f) {
   Value* row = f.Iota(0, joined->type.shape[axis]);
   Value* zero = f.Number(0, Dtype::kI64);
-  Value* place = zero;  // of rows behind the last part
-  // From the last part on: where a part ends, and where it begins in `joined`.
+  Value* place = zero;  // for padding rows
+  // The loop goes from the last part to the first; a part is [begin, end) of `joined`.
   Expr end, begin;
   for (const Value* part : parts) end = end + part->type.shape[axis];
   for (size_t i = parts.size(); i-- > 0;) {

@@ -13,16 +13,16 @@ class TensorProto;
 
 namespace fusec {
 
-// The files beside a model that hold its weights. Each is mapped once; tensors are views that keep
-// the mapping alive.
+// The external data files of a model, which hold its weights. Each is mapped once; tensors are
+// views that keep the mapping alive.
 class ExternalData {
  public:
   explicit ExternalData(const std::string& model_path);
   const std::string& folder() const { return folder_; }
 
-  // The bytes that `proto.external_data` names (location, offset, length; the checksum is not
-  // read). The location must stay inside the model's folder: no absolute path, no "..", no link, so
-  // that a foreign model cannot make the compiler copy other files into its artifact.
+  // A view of the bytes that `proto.external_data` names (location, offset, length; the checksum is
+  // ignored). The location must stay inside the model's folder: absolute paths, ".." and links are
+  // errors, so that an untrusted model cannot make the compiler copy other files into its artifact.
   Result<TensorData> View(const onnx::TensorProto& proto, Dtype dtype, std::vector<int64_t> dims);
 
  private:

@@ -12,7 +12,8 @@
 namespace fusec {
 namespace {
 
-// What the body's builder may ask of an operand; without a type for one that is absent.
+// The ONNX type of an operand, which builders of context-dependent function bodies read; empty for
+// an absent operand.
 onnx::TypeProto TypeOf(const Value* value) {
   onnx::TypeProto type;
   if (value == nullptr) return type;
@@ -62,8 +63,8 @@ AttributesByName AttributesOf(const onnx::NodeProto& node, const onnx::OpSchema&
   return attributes;
 }
 
-// Replaces references to attributes of the function by their values, in subgraphs, too; references
-// to absent ones go.
+// Replaces references to attributes of the function by their values, also in subgraphs. References
+// to absent attributes are removed.
 void ResolveReferences(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
                        const AttributesByName& values) {
   for (onnx::NodeProto& node : nodes) {
@@ -84,7 +85,7 @@ void ResolveReferences(google::protobuf::RepeatedPtrField<onnx::NodeProto>& node
   }
 }
 
-// The opsets that hold inside the body, for as long as this lives.
+// Makes the body's opset imports apply for the lifetime of this object.
 class OpsetsOfBody {
  public:
   OpsetsOfBody(const onnx::FunctionProto& body, ImportState& state)
@@ -98,8 +99,8 @@ class OpsetsOfBody {
   std::map<std::string, int64_t> outside_;
 };
 
-// The body as a graph, in which an input that `node` leaves out is left out, too; the others are
-// added to `inner`.
+// The body as a graph. Inputs that `node` leaves out are also left out in the body's nodes; the
+// others are defined in `inner`.
 onnx::GraphProto GraphOf(onnx::FunctionProto& body, const onnx::NodeProto& node,
                          const onnx::OpSchema& schema, const Scope& scope, Scope& inner) {
   std::set<std::string> absent;

@@ -8,16 +8,17 @@ class OpSchema;
 
 namespace fusec {
 
-// What ONNX says of the op of `node` in the model's opset; null if it has none.
+// ONNX's schema of the op of `node` in the model's opset; null if there is none.
 const onnx::OpSchema* SchemaOf(const onnx::NodeProto& node, const ImportState& state);
 
-// Whether ONNX itself defines the op of `node` by other ops, as it does CenterCropPad or
-// HannWindow.
+// Whether ONNX's schema defines the op of `node` as a function of other ops, such as CenterCropPad
+// or HannWindow.
 bool HasFunctionBody(const onnx::NodeProto& node, const ImportState& state);
 
-// Adds the nodes of that definition for `node`, whose operands are in `scope`; `results` gets one
-// value per output, null for one whose node failed. Every op without a row in op_list.def comes
-// this way. Names inside the body are its own.
+// Imports `node`, whose operands are in `scope`, as the nodes of that function body. `results` gets
+// one value per output, null for an output whose node failed. Ops without an importer in fusec
+// (op_list.def, expansion_list.def) are imported this way. Tensor names inside the body are local
+// to it.
 Result<void> ImportFunctionBody(const onnx::NodeProto& node, ImportState& state, const Scope& scope,
                                 ValueList& results);
 

@@ -83,8 +83,8 @@ class NodeImporter {
     }
     return Contrib() != nullptr || HasFunctionBody(node_, state_);
   }
-  // Whether a row of op_list.def or expansion_list.def imports it.
   ContribImport Contrib() const { return FindContribImport(node_.domain(), node_.op_type()); }
+  // Whether a row of op_list.def or expansion_list.def imports it.
   bool HasOwnOp() const { return node_.domain().empty() && FindImport(node_.op_type()) != nullptr; }
 
   Result<void> Import() {
@@ -119,8 +119,9 @@ class NodeImporter {
     return {};
   }
 
-  // That operands are tensors of the element types which ONNX's schema allows, and of one type
-  // where it says so: for ops that have no Infer to say it.
+  // Checks that operands have element types that ONNX's schema allows, and equal ones where the
+  // schema requires it. It serves ops that are not imported as an IR op, whose Infer would check
+  // this.
   Result<void> CheckDtypes() const {
     const onnx::OpSchema* schema = SchemaOf(node_, state_);
     std::map<std::string, Dtype> bound;  // by the schema's name of a type
@@ -181,8 +182,8 @@ class NodeImporter {
                       "value_float, value_floats, value_int, value_ints");
   }
 
-  // The branch that a known condition takes becomes part of the graph; of a condition that is
-  // run-time data both do, and the results are chosen element by element.
+  // If the condition is known, only the branch that it takes is inlined. If it is run-time data,
+  // both branches are inlined and a `where` chooses between their results.
   Result<void> ImportIf() {
     const onnx::GraphProto* branches[] = {SubgraphOf(node_, "else_branch"),
                                           SubgraphOf(node_, "then_branch")};
@@ -233,8 +234,8 @@ class NodeImporter {
     return {};
   }
 
-  // Exporters ask whether a dim is 1 before they squeeze it: the sizes from 2 on, if they decide a
-  // condition that all sizes leave open.
+  // Exporters write an If that asks whether a dim is 1 before they squeeze it. If excluding the
+  // size 1 of a symbol decides the condition, this returns its sizes from 2 on.
   std::optional<FittingDim> SizesThatDecide(const Value* condition) const {
     for (const DimSymbol& symbol : state_.graph.symbols) {
       if (symbol.low > 1 || symbol.high < 2) continue;
@@ -256,7 +257,7 @@ class NodeImporter {
     }
   }
 
-  // Embedding bags become one op; other loops of a known length are written out.
+  // Loops over embedding bags become one op; other loops of a known length are unrolled.
   Result<void> ImportLoop() {
     ValueList results;
     if (node_.op_type() == "Loop") {
@@ -271,7 +272,7 @@ class NodeImporter {
       state_.problems = before;
       results.clear();
     } else if (!CanUnroll(node_, context_, state_, scope_)) {
-      return ModelError("the length that it scans is not a number, which fusec does not support");
+      return ModelError("the length that it scans is not a constant, which fusec does not support");
     }
     state_.builder.set_provenance({OriginOf(node_)});
     FUSEC_TRY(Unroll(node_, context_, state_, scope_, results));
@@ -296,15 +297,15 @@ class NodeImporter {
     return {};
   }
 
-  // Ops give errors with or without the place.
+  // Adds the node's label to a message, unless the op already added it.
   std::string WithPlace(const std::string& message) const {
     const std::string file = state_.problems.path() + ": ";
     if (message.starts_with(file)) return message.substr(file.size());
     return NodeLabel(node_) + ": " + message;
   }
 
-  // Gives a result of a new node the name of its tensor. A tensor that is passed on keeps its first
-  // name.
+  // Names a result of a new node after its ONNX tensor. A value that was only passed on keeps its
+  // first name.
   void NameResult(const std::string& tensor, Value* value, size_t nodes_before) {
     if (tensor.empty() || value == nullptr || value->producer == nullptr) return;
     const auto& nodes = state_.graph.nodes;
@@ -322,7 +323,8 @@ class NodeImporter {
   NodeContext context_;
 };
 
-// What ImportOptions::weights has in the place of an initializer, or else the initializer's data.
+// The replacement that ImportOptions::weights has for an initializer, or else the initializer's
+// data.
 Result<TensorData> OrGiven(const onnx::TensorProto& proto, TensorData data,
                            const ImportState& state) {
   if (state.weights == nullptr) return data;
@@ -330,8 +332,8 @@ Result<TensorData> OrGiven(const onnx::TensorProto& proto, TensorData data,
   if (given == state.weights->end()) return data;
   const TensorData& weights = given->second;
   if (NarrowTypeFromOnnx(proto.data_type())) {
-    return Fail(ErrorKind::kInput, "the model has it as " + OnnxTypeName(proto.data_type()) +
-                                       ", and only another model can replace it");
+    return Fail(ErrorKind::kInput, "the model stores it as " + OnnxTypeName(proto.data_type()) +
+                                       ", which can only be replaced by compiling another model");
   }
   const auto type_of = [](const TensorData& tensor) {
     return TensorType{tensor.dtype(), Shape(tensor.dims().begin(), tensor.dims().end())}.ToString();

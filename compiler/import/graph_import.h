@@ -7,9 +7,10 @@
 
 namespace fusec {
 
-using Payloads = std::map<int, FilePayload>;  // of initializers, by index
+using Payloads = std::map<int, FilePayload>;  // raw data of initializers, by index
 
-// Adds a graph's used initializers to `state.graph` and `scope`. Protos give up their data.
+// Adds the initializers of a graph that are used to `state.graph` and `scope`. Tensor data is moved
+// out of the protos.
 void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, ImportState& state,
                         Scope& scope);
 
@@ -17,11 +18,11 @@ void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, Impor
 // Problems are added to `state.problems`; nodes that need the result of a failed node are left out
 // without a message.
 void ImportNodes(onnx::GraphProto& graph, ImportState& state, Scope& scope);
-// The same for one node, whose operands are in `scope`.
+// The same for one node. Its operands must be in `scope`.
 void ImportNode(onnx::NodeProto& node, ImportState& state, Scope& scope);
 
-// Whether a node has what ONNX's own schema wants: attributes of the right kinds, as many inputs
-// and outputs, and no input left out that must be there.
+// An error unless the node matches ONNX's schema: attributes of the right kinds, the right numbers
+// of inputs and outputs, and no required input missing.
 Result<void> CheckSchema(const onnx::NodeProto& node, const ImportState& state, const Scope& scope);
 
 }  // namespace fusec

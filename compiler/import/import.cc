@@ -18,8 +18,8 @@
 namespace fusec {
 namespace {
 
-// Replaces calls of the model's own functions by their bodies. The inliner leaves out functions
-// written for another opset; those are named here, since their calls will be reported as
+// Replaces calls of the model's own functions by their bodies. The inliner skips functions written
+// for another opset; NoteRefusedFunctions names these, because their calls are reported as
 // unsupported ops.
 Result<void> InlineFunctions(onnx::ModelProto& model, const std::string& path) {
   constexpr int64_t kMostNodes = 1'000'000;
@@ -74,8 +74,8 @@ void AddInputs(const ModelInputs& inputs, ImportState& state, Scope& scope) {
   }
 }
 
-// Tells where the file's own claim about an output contradicts what follows from the nodes;
-// exporters trace with example sizes and sometimes leave those behind.
+// Warns if the declared type of an output contradicts the inferred one: exporters trace with
+// example sizes and sometimes leave these in the declaration.
 void CompareDeclaration(const onnx::ValueInfoProto& output, const TensorType& inferred,
                         ImportState& state) {
   const auto& declared = output.type().tensor_type();
@@ -123,8 +123,8 @@ void AddOutputs(const onnx::GraphProto& graph, ImportState& state, const Scope& 
   if (graph.output_size() == 0) state.problems.Add("the graph has no outputs");
 }
 
-// Whether a tensor surely has more than 2^48 bytes, which no machine holds. Sizes that overflow 64
-// bits are among these.
+// Whether a tensor has more than 2^48 bytes for all sizes of its symbols. This includes sizes that
+// overflow 64 bits.
 bool IsTooLarge(const TensorType& type, const Ranges& ranges) {
   constexpr int64_t kMostBytes = int64_t{1} << 48;
   int64_t bytes = DtypeBytes(type.dtype);
@@ -135,7 +135,7 @@ bool IsTooLarge(const TensorType& type, const Ranges& ranges) {
   return false;
 }
 
-// Reports the first tensor that is too large; others mostly follow from it.
+// Reports the first tensor that is too large; further ones mostly follow from it.
 void CheckSizes(const Graph& graph, Problems& problems) {
   const Ranges ranges = graph.SymbolRanges();
   std::vector<const Value*> values;
@@ -157,8 +157,8 @@ Payloads OwnedPayloads(const OnnxFile& onnx) {
   return payloads;
 }
 
-// Calls symbols what --dim calls them. Of two that are one, the one that the inputs have first
-// stays.
+// Replaces symbols by their names for --dim. Of two symbols that must be equal, the one that occurs
+// first in the inputs is kept.
 void NameByFlags(const ModelInputs& inputs, FittingDim& fitting) {
   const auto place_of = [&](const std::string& name) {
     return std::find_if(inputs.symbols.begin(), inputs.symbols.end(),
@@ -178,8 +178,8 @@ void NameByFlags(const ModelInputs& inputs, FittingDim& fitting) {
   fitting.same_as = same_as.Substitute(by_flag, Ranges()).ToString();
 }
 
-// Says which of the given weights no initializer is called, as those of layers that were not
-// exported.
+// Warns of given weights whose names no initializer has, such as those of layers that were not
+// exported. It is an error if no name matches.
 Result<void> CompareNames(const onnx::GraphProto& graph,
                           const std::map<std::string, TensorData>& weights, ImportState& state) {
   std::set<std::string> known;
@@ -192,17 +192,17 @@ Result<void> CompareNames(const onnx::GraphProto& graph,
   const std::vector<std::string> names(known.begin(), known.end());
   const std::string first = "\"" + unknown[0] + "\"" + DidYouMean(unknown[0], names);
   if (unknown.size() == weights.size()) {
-    return Fail(ErrorKind::kInput, state.problems.path() +
-                                       ": no initializer is called as any of the new weights, as " +
-                                       first);
+    return Fail(ErrorKind::kInput,
+                state.problems.path() +
+                    ": no initializer has the name of any of the new weights, such as " + first);
   }
-  state.warnings.push_back("left out " +
-                           Plural(static_cast<int64_t>(unknown.size()), "new tensor") +
-                           ", as no initializer has the name: " + first);
+  state.warnings.push_back("ignored " + Plural(static_cast<int64_t>(unknown.size()), "new tensor") +
+                           " whose name no initializer has: " + first);
   return {};
 }
 
-// One attempt; `size_problem` gets the first problem that other sizes of a dim would solve.
+// One attempt to import; `size_problem` gets the first problem that other sizes of a dim would
+// solve.
 Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& options,
                                  std::optional<Problems::SizeProblem>& size_problem) {
   FUSEC_ASSIGN(OnnxFile onnx, ReadOnnx(path));
@@ -218,7 +218,8 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
 
   FUSEC_ASSIGN(const ModelInputs inputs,
                ReadInputs(onnx.model, options, state.problems, state.warnings));
-  // Nodes that read an input of an unsupported type would only repeat what is wrong with it.
+  // All inputs are first defined as failed, so that nodes which read an input of an unsupported
+  // type do not repeat its problem.
   Scope scope;
   for (const auto& input : onnx.model.graph().input()) scope.Define(input.name(), nullptr);
   AddInputs(inputs, state, scope);
@@ -247,7 +248,7 @@ std::string RangeText(const std::string& name, int64_t low, int64_t high) {
   return text;
 }
 
-// Sizes that no run of a model could have, given up one after the other.
+// Restricts the sizes of dims, one after the other, to those for which the model is consistent.
 class Narrowing {
  public:
   explicit Narrowing(const ImportOptions& given) : given_(given), options_(given) {}
@@ -262,8 +263,8 @@ class Narrowing {
     return warnings;
   }
 
-  // False where --dim promises other sizes, which is not taken back; `wanted` is what it would have
-  // to say then, if it can.
+  // Adds the restriction that solves `problem`. False if it contradicts what --dim promises;
+  // `wanted` is then the argument of --dim that would fit, if there is one.
   bool GiveUp(const Problems::SizeProblem& problem, std::string& wanted) {
     const auto& [message, fitting] = problem;
     return fitting.same_as.empty()
@@ -288,13 +289,15 @@ class Narrowing {
     return true;
   }
 
-  // `symbol` is `expr` of others from now on. The sizes that --dim gave it are theirs.
+  // Replaces `symbol` by `expr` of other symbols. The range that --dim gave it is passed on to
+  // them.
   bool Tie(std::string symbol, Expr expr, const std::string& message, std::string& wanted) {
     if (const auto other = expr.AsSymbol(); other && IsFreer(*other, symbol)) {
       expr = Expr::Symbol(symbol);
       symbol = *other;
     }
-    if (options_.same_dims.count(symbol) != 0) return false;  // a count that cannot be `expr`
+    // A count that already equals another expression.
+    if (options_.same_dims.count(symbol) != 0) return false;
     if (!PassRangeOn(symbol, expr, wanted)) return false;
     std::vector<std::string> names;
     expr.CollectSymbols(names);
@@ -311,7 +314,7 @@ class Narrowing {
       narrowed_.push_back({symbol + "=" + expr.ToString(), message});
       return true;
     }
-    // The warning that told of a made-up name now tells what it turned out to be.
+    // Warnings about made-up symbols are updated to what these symbols turned out to be.
     for (auto& [size, unused] : narrowed_) {
       const std::string name = size.substr(0, size.find('='));
       const auto same = options_.same_dims.find(name);
@@ -320,13 +323,14 @@ class Narrowing {
     return true;
   }
 
-  // Whether `symbol` rather than `other` takes the other's place: one that was made up, or a
-  // run-time count, of which the later is the earlier.
+  // Whether `symbol` is replaced by `other` rather than the other way round: it is if it was made
+  // up, or if it is a run-time count, of two counts the later one.
   bool IsFreer(const std::string& symbol, const std::string& other) const {
     if (made_up_.count(symbol) != 0) return true;
     if (!IsCounted(Expr::Symbol(symbol))) return false;
     const auto is_earlier = [](const std::string& a, const std::string& b) {
-      return std::pair(a.size(), a) < std::pair(b.size(), b);  // the numbers behind the prefix
+      // Compares the numbers after the prefix.
+      return std::pair(a.size(), a) < std::pair(b.size(), b);
     };
     return !IsCounted(Expr::Symbol(other)) || is_earlier(other, symbol);
   }
@@ -345,7 +349,7 @@ class Narrowing {
     return false;
   }
 
-  // The model's symbol that a made-up one was made for, and how many times the latter it is.
+  // The model's symbol that a made-up symbol was introduced for, and the factor between the two.
   std::pair<std::string, int64_t> Original(const std::string& symbol) const {
     for (const auto& [name, same] : options_.same_dims) {
       if (made_up_.count(symbol) && same == Expr::Symbol(symbol) * same.terms()[0].coefficient)
@@ -356,7 +360,7 @@ class Narrowing {
 
   struct Narrowed {
     std::string size;     // "seq=1..64", "items=batch*9"
-    std::string message;  // of the node that wants it
+    std::string message;  // error of the node that requires it
   };
   const ImportOptions& given_;
   ImportOptions options_;
@@ -367,8 +371,8 @@ class Narrowing {
 }  // namespace
 
 // An exporter may write the sizes that it traced with into a model, slice a table of 50 positions
-// by a dim that it calls free, or give the batch another name at each input: sizes that no run of
-// the model could have are given up, with a warning, until the rest fits together.
+// by a dim that it declares free, or give the batch another name at each input. Dims are therefore
+// restricted, with a warning, until all sizes of the model fit together.
 Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options) {
   constexpr size_t kMostDims = 64;
   Narrowing narrowing(options);
@@ -382,8 +386,8 @@ Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& o
       for (std::string& warning : model->warnings) warning = PrintableLine(warning);
       return model;
     }
-    // Without a problem of sizes, the narrowed names are none that --dim takes, or what is left to
-    // say is no matter of sizes.
+    // After a restriction, a usage error may be about restricted dims, which the user did not name:
+    // the previous error is kept then.
     if (narrowing.count() == 0 || model.error().kind != ErrorKind::kUsage) error = model.error();
     if (!problem || tries == kMostDims) break;
     std::string wanted;
@@ -391,7 +395,7 @@ Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& o
     if (!wanted.empty()) error.message += "\n" + path + ": it would fit with --dim " + wanted;
     break;
   }
-  error.message = Printable(error.message);  // names of the model, and what libonnx says of them
+  error.message = Printable(error.message);  // it may quote the model and libonnx
   return tl::unexpected<Error>(std::move(error));
 }
 

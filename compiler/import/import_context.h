@@ -8,7 +8,8 @@
 
 namespace fusec {
 
-// What an op's Import sees of one ONNX node. Implemented by the importer; no protobuf here.
+// The interface through which an op's Import reads one ONNX node. The importer implements it; this
+// header does not depend on protobuf.
 class ImportContext {
  public:
   virtual ~ImportContext() = default;
@@ -28,19 +29,22 @@ class ImportContext {
   virtual std::vector<double> Floats(const std::string& attribute) const = 0;
   virtual std::vector<std::string> Strings(const std::string& attribute) const = 0;
   virtual std::optional<TensorData> Tensor(const std::string& attribute) const = 0;
-  // An attribute that names an ONNX element type ("to", "dtype"), or an error naming the type that fusec lacks.
+  // An attribute that names an ONNX element type ("to", "dtype"), or an error naming the type that
+  // fusec lacks.
   virtual Result<Dtype> Type(const std::string& attribute, Dtype otherwise) const = 0;
 
-  // The contents of an input that decides structure (axes, shape, pads). `what` names it in the error that is given when the
-  // contents are only known at run time: `shape is computed from run-time data, which fusec does not support`.
+  // The contents of an input that determines structure (axes, shape, pads). `what` names the input
+  // in the error for contents that are known only at run time: `shape is computed from run-time
+  // data, which fusec does not support`.
   virtual Result<TensorData> ConstantInput(int i, const std::string& what) const = 0;
   virtual Result<std::vector<int64_t>> ConstantInts(int i, const std::string& what) const = 0;
   virtual Result<Exprs> SymbolicInts(int i, const std::string& what) const = 0;
   virtual std::optional<TensorData> TryConstant(int i) const = 0;
-  // The tensor that a value is, if it depends neither on run-time data nor on a symbol.
+  // The tensor that a value holds, if it depends neither on run-time data nor on a symbol.
   virtual std::optional<TensorData> TryConstant(const Value* value) const = 0;
 
-  // The size, 0 to `bound`, of part `number` of a tensor that is split by run-time data (run_time_counts.h).
+  // The size, between 0 and `bound`, of part `number` of a tensor that is split at run time
+  // (run_time_counts.h).
   virtual Expr RunTimeCount(Value* lengths, int number, const Expr& bound) = 0;
 
   virtual Builder& builder() = 0;  // carries this node's provenance
@@ -50,12 +54,15 @@ class ImportContext {
   // `model.onnx: node "/fc/Gemm" (Gemm): ` + message
   virtual tl::unexpected<Error> Fail(const std::string& message) const = 0;
 
-  // The common case: one IR node from all inputs, its results the outputs.
+  // The common case: adds one IR node with these operands; its results become the outputs of the
+  // ONNX node.
   Result<void> AddNode(OpKind kind, ValueList operands, Attributes attributes = {});
 };
 
-// An axis in -rank..rank-1 made non-negative, or an error saying which axis and rank.
+// Converts an axis in -rank..rank-1 to a non-negative one; otherwise the error names the axis and
+// the rank.
 Result<int64_t> NormalizeAxis(int64_t axis, int rank);
-Result<std::vector<int64_t>> NormalizeAxes(std::vector<int64_t> axes, int rank);  // sorted, no repeats
+// The same for a list. The result is sorted; duplicates are an error.
+Result<std::vector<int64_t>> NormalizeAxes(std::vector<int64_t> axes, int rank);
 
 }  // namespace fusec

@@ -20,7 +20,7 @@ class Counter {
 
   template <class Nodes>
   int64_t CountOf(const Nodes& nodes) {
-    constexpr int kMostDepth = 1000;  // of calls and bodies, where the stack still has room
+    constexpr int kMostDepth = 1000;  // nested calls and bodies; the stack has room for these
     if (depth_ == kMostDepth) return most_;
     ++depth_;
     int64_t count = 0;

@@ -20,7 +20,7 @@ int64_t IntAttribute(const onnx::NodeProto& node, const std::string& name, int64
   return attribute == nullptr ? otherwise : attribute->i();
 }
 
-// Tells a reader of the error what was expected of the loop.
+// An error that also says which loops are supported.
 tl::unexpected<Error> Unknown(const std::string& what) {
   return ModelError(
       what +
@@ -112,7 +112,7 @@ Result<LoopTerm> LoopBody::EvaluateOne(onnx::NodeProto& node, const Inputs& in, 
                       op == "Squeeze")) {
     return x;
   }
-  // The example of a type that is the same for all rows.
+  // The cast of a loop-invariant integer is ignored: only its value matters.
   if (op == "CastLike" && x.kind == Kind::kInvariant && IsInteger(x.value->type.dtype)) return x;
   if (op == "Gather" && in.Is(0, Kind::kInvariant) && in.Is(1, Kind::kCounter)) {
     if (x.value->type.rank() != 1) return Unknown("looks up a row that the counter chooses");
@@ -140,21 +140,22 @@ Result<LoopTerm> LoopBody::Import(onnx::NodeProto& node, Scope& scope) {
   return term;
 }
 
-// A node that makes each row of its result from the same row of its operands, done to all rows.
+// Applies a node that computes each row of its result from the same row of its operands to all rows
+// at once.
 Result<LoopTerm> LoopBody::RowByRow(onnx::NodeProto& node, const Inputs& in, Scope& scope) {
   const OpDef* op = node.domain().empty() ? FindOpByOnnx(node.op_type()) : nullptr;
   const bool is_lookup = node.op_type() == "Gather" && in.Is(0, Kind::kInvariant) &&
                          in.Is(1, Kind::kRows) && IntAttribute(node, "axis", 0) == 0;
   const bool pointwise = op != nullptr && op->op_class == OpClass::kPointwise;
   if (!is_lookup && !pointwise && node.op_type() != "Unsqueeze") {
-    return Unknown("is not done to each row by itself");
+    return Unknown("does not process each row independently");
   }
   LoopTerm rows;
   for (const LoopTerm& term : in.terms) {
     if (term.kind == Kind::kRows) {
       if (rows.value != nullptr && (rows.first != term.first || rows.last != term.last ||
                                     rows.last_to_end != term.last_to_end)) {
-        return Unknown("meets rows of different bags");
+        return Unknown("combines rows of different bags");
       }
       rows = term;
     } else if (term.kind != Kind::kInvariant) {
@@ -186,7 +187,7 @@ Result<LoopTerm> LoopBody::Arithmetic(onnx::NodeProto& node, const Inputs& in, S
   if (op != "Div" && in.Is(counter, Kind::kCounter) && (counter == 0 || op == "Add")) {
     const auto step = Number(in.terms[1 - counter]);
     const auto number = step ? step->AsConstant() : std::nullopt;
-    if (!number) return Unknown("adds to the counter what is only known at run time");
+    if (!number) return Unknown("adds a run-time value to the counter");
     LoopTerm moved = in.terms[counter];
     moved.shift += op == "Sub" ? -*number : *number;
     return moved;
@@ -231,9 +232,10 @@ Result<LoopTerm> LoopBody::Compare(onnx::NodeProto& node, const Inputs& in) {
   return Unknown("is a comparison that is not recognised");
 }
 
-// data[i + a : i + a + 1] is an element of offsets, data[element : element] are a bag's rows.
+// data[i + a : i + a + 1] is an element of offsets; data[element : element] is the rows of a bag.
 Result<LoopTerm> LoopBody::Slice(onnx::NodeProto&, const Inputs& in) {
-  if (!in.Is(0, Kind::kInvariant) || in.terms.size() < 3) return Unknown("slices what it computed");
+  if (!in.Is(0, Kind::kInvariant) || in.terms.size() < 3)
+    return Unknown("slices a value that the loop computes");
   Value* data = in.terms[0].value;
   if (data->type.rank() == 0) return Unknown("slices a scalar");
   const auto number = [&](size_t i, int64_t otherwise) {
@@ -262,7 +264,7 @@ Result<LoopTerm> LoopBody::Slice(onnx::NodeProto&, const Inputs& in) {
 }
 
 Result<LoopTerm> LoopBody::Pool(onnx::NodeProto& node, const Inputs& in) {
-  if (!in.Is(0, Kind::kRows)) return Unknown("reduces what are no rows of a bag");
+  if (!in.Is(0, Kind::kRows)) return Unknown("reduces something other than the rows of a bag");
   bool first_axis = false;
   if (const onnx::AttributeProto* axes = FindAttribute(node, "axes")) {
     first_axis = axes->ints_size() == 1 && axes->ints(0) == 0;

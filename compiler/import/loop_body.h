@@ -7,28 +7,29 @@
 
 namespace fusec {
 
-// A bound of a bag in iteration i: element i + shift of `offsets`, or the end of the rows.
+// A bound of the bag (range of rows) of iteration i: element i + shift of `offsets`, or the number
+// of rows.
 struct BagBound {
-  Value* offsets = nullptr;  // null: the end of the rows
+  Value* offsets = nullptr;  // null: the bound is the number of rows
   int64_t shift = 0;
   bool operator==(const BagBound&) const = default;
 };
 
-// The meaning of a tensor in a loop's body, as a function of the iteration number i.
+// What a tensor in a loop's body is as a function of the iteration number i.
 struct LoopTerm {
   enum class Kind {
     kInvariant,  // `value` in every iteration
     kCounter,    // i + shift, a scalar or one element
     kElement,    // element i + shift of the 1-D tensor `value`, a scalar or one element
     kRows,       // rows first..last - 1 of `value`
-    kPooled,     // these rows reduced to one
-    kRest,       // the number of rows of `limit` from `first` on
+    kPooled,     // such rows reduced to one
+    kRest,       // limit - first: the number of rows from `first` on
     kIsEmpty,    // first == last
     kHasRest,    // rest > 0
     kIsAt,       // i == limit
     kGoesOn,     // i + shift < limit
     kSequence,   // the sequence that the loop carries
-    kInserted,   // that sequence with a kPooled appended
+    kInserted,   // that sequence with a pooled row appended
   };
   // How rows are pooled. kSumOverRest is a sum divided by kRest.
   enum class Mode { kSum, kMean, kMax, kSumOverRest };
@@ -46,15 +47,15 @@ struct LoopTerm {
 };
 using LoopTerms = std::map<std::string, LoopTerm>;
 
-// Reads the body of a loop that pools rows between offsets, as nn.EmbeddingBag is exported. What is
-// the same in every iteration, and what is done to each row by itself, becomes nodes of the graph
-// around the loop, on all rows at once.
+// Interprets the body of a loop that pools rows between offsets, as nn.EmbeddingBag is exported.
+// Loop-invariant nodes, and nodes that process each row independently, become nodes of the graph
+// around the loop and apply to all rows at once.
 class LoopBody {
  public:
   LoopBody(ImportState& state, const Expr& trips) : state_(state), trips_(trips) {}
 
-  // Adds every tensor of `graph` to `terms`, and to `scope` what has a value. An error without a
-  // message has been reported already.
+  // Adds every tensor of `graph` to `terms`, and those that have a value also to `scope`. An error
+  // with an empty message has been reported already.
   Result<void> Run(onnx::GraphProto& graph, Scope& scope, LoopTerms& terms);
 
  private:
@@ -81,7 +82,7 @@ class LoopBody {
   Result<LoopTerm> Branch(onnx::NodeProto& node, const std::string& which, const Scope& scope,
                           const LoopTerms& terms);
 
-  // The element of a one-element term that is the same in every iteration.
+  // The value of a loop-invariant term of one element; nullopt for other terms.
   std::optional<Expr> Number(const LoopTerm& term) const;
   std::optional<BagBound> BoundOf(const LoopTerm& term, const Value* rows) const;
 

@@ -70,7 +70,8 @@ class LoopImporter {
     return state_.builder.Constant(std::move(data));
   }
 
-  // What the body's condition compares with, if it is a number from outside.
+  // The limit with which the body's condition compares the counter, if it is known outside of the
+  // loop.
   std::optional<Expr> LimitIn(const onnx::GraphProto& body) const {
     std::string name = body.output(0).name();
     for (int i = body.node_size() - 1; i >= 0; --i) {
@@ -86,8 +87,9 @@ class LoopImporter {
     return std::nullopt;
   }
 
-  // Either the number of trips is given and the condition true, or the loop runs while a counter is
-  // below a number. Where that is known to be so before the first trip, the body alone names it.
+  // Either the number of trips is given and the condition is true, or the loop runs while a counter
+  // is below a limit. If the condition before the first trip is simply true, the limit is taken
+  // from the body.
   Result<void> FindTrips(const onnx::GraphProto& body) {
     const Value* condition = Input(1);
     const auto given = Number(Input(0));
@@ -95,7 +97,7 @@ class LoopImporter {
       return ModelError(
           "its number of trips is computed from run-time data, which fusec does not support");
     }
-    // TorchScript and dynamo write a huge number where there is none.
+    // TorchScript and dynamo write INT64_MAX if there is no trip count.
     const bool endless = !given || given->IsConstant(std::numeric_limits<int64_t>::max());
     if (!endless) {
       if (condition != nullptr && Number(condition) != Expr(1)) {
@@ -172,7 +174,7 @@ class LoopImporter {
     return state_.builder.Make(OpKind::kReshape, {pooled}, {{"shape", shape}});
   }
 
-  // Elements i + shift of `offsets` over all iterations.
+  // The elements i + shift of `offsets` for all iterations i.
   Result<Value*> Bounds(const BagBound& bound) {
     const Shape& shape = bound.offsets->type.shape;
     if (bound.shift < 0 || !state_.ranges.ProvenNonNegative(shape[0] - trips_ - bound.shift)) {
@@ -186,7 +188,7 @@ class LoopImporter {
                                 {"shape", Exprs{trips_}}});
   }
 
-  // The element of a tensor that a slice took it from, back to where it was concatenated.
+  // Follows a bound back through slices and identities to the tensor that was sliced.
   static BagBound Traced(BagBound bound) {
     while (const Node* node = bound.offsets->producer) {
       if (node->kind == OpKind::kSlice) {
@@ -202,7 +204,8 @@ class LoopImporter {
     return bound;
   }
 
-  // Whether the last bag ends where the rows do: offsets are concatenated with their number.
+  // Whether the last bag ends with the last row: its bound is the number of rows, which was
+  // concatenated to the offsets.
   bool EndsWithRows(const LoopTerm& term) const {
     if (term.last.offsets == nullptr) return true;
     const BagBound last = Traced(term.last);
@@ -213,7 +216,8 @@ class LoopImporter {
            last.offsets->type.shape[0] == trips_ + last.shift;
   }
 
-  // Bags of one size k, as embedding_bag makes of 2-D ids: 0, k, 2 k, ... The size, or 0.
+  // The size k if all bags have the same constant size (offsets 0, k, 2 k, ..., which embedding_bag
+  // makes for 2-D ids), else 0.
   int64_t FixedSize(const LoopTerm& term) const {
     if (term.last.offsets == nullptr || !EndsWithRows(term)) return 0;
     const BagBound first = Traced(term.first), last = Traced(term.last);
@@ -230,7 +234,7 @@ class LoopImporter {
     return fits ? size : 0;
   }
 
-  // `name`: of the output that it becomes.
+  // All pooled bags as one tensor; `name` is the name of the loop's output.
   Result<Value*> Pooled(const LoopTerm& term, const std::string& name) {
     if (term.mode == Mode::kSumOverRest)
       return ModelError("it divides a sum by a value that is not the number of its rows");
@@ -263,7 +267,7 @@ class LoopImporter {
 
   Result<Value*> Reduced(const LoopTerm& term, ValueList operands, const std::string& name) {
     const char* mode = term.mode == Mode::kMax ? "max" : term.mode == Mode::kMean ? "mean" : "sum";
-    // Only a maximum of no rows is not 0 anyway.
+    // The sum and the mean of an empty bag are 0 in any case.
     const int64_t zero_if_empty = term.zero_if_empty && term.mode == Mode::kMax;
     FUSEC_ASSIGN(
         Node * pooled,
@@ -272,8 +276,8 @@ class LoopImporter {
     return pooled->result();
   }
 
-  // `offsets`, if its elements are where bags start and the previous ones end, and the last bag
-  // goes to the end of the rows.
+  // The tensor of offsets, if each bag ends where the next one starts and the last bag ends with
+  // the last row; else null.
   static Value* WholeOffsets(const LoopTerm& term, bool ends_with_rows, const Expr& trips) {
     const BagBound first = Traced(term.first), last = Traced(term.last);
     if (!ends_with_rows || first.offsets != last.offsets || first.shift != 0 || last.shift != 1)
@@ -283,8 +287,9 @@ class LoopImporter {
     return offsets && offsets->type.shape[0] == trips ? offsets : nullptr;
   }
 
-  // With include_last_offset, dynamo's last bag differs: its maximum goes to the end of the rows
-  // and its mean divides by their number, as torch does it, wherever the last offset is.
+  // With include_last_offset, the dynamo exporter treats the last bag differently, as torch does:
+  // whatever the last offset is, its maximum extends to the last row and its mean divides by the
+  // number of rows up to there.
   Result<Value*> WithOwnLast(LoopTerm term, Value* starts, Value* ends, const std::string& name) {
     Builder& builder = state_.builder;
     Value* last_replaced = LastReplaced(ends, term);
@@ -334,7 +339,7 @@ class LoopImporter {
   ImportState& state_;
   Scope* scope_;
   Expr trips_;
-  std::optional<Expr> limit_;  // of a loop that runs while its counter is below it
+  std::optional<Expr> limit_;  // set if the loop runs while its counter is below it
 };
 
 }  // namespace

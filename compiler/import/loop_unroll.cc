@@ -36,10 +36,10 @@ class Unroller {
                         ", expected 9 or more for a Scan");
     }
     const int scanned = is_scan ? Scanned() : 0;
-    const int first = is_scan ? 0 : 2;  // of the carried inputs
+    const int first = is_scan ? 0 : 2;  // index of the first carried input
     const int carried = node_.input_size() - first - scanned;
-    const int own = is_scan ? 0 : 2;   // inputs of a loop's body that are the counter and condition
-    const int kept = is_scan ? 0 : 1;  // output of a loop's body that is the condition
+    const int own = is_scan ? 0 : 2;   // counter and condition, inputs of a Loop's body
+    const int kept = is_scan ? 0 : 1;  // condition, an output of a Loop's body
     if (carried < 0 || body_->input_size() != own + carried + scanned ||
         body_->output_size() != kept + node_.output_size() || node_.output_size() < carried) {
       return ModelError("the numbers of its inputs, outputs and body's values do not match");
@@ -106,7 +106,8 @@ class Unroller {
   }
   int Scanned() const { return static_cast<int>(context_.Int("num_scan_inputs", 0)); }
 
-  // A Loop's first input; the length of the axis that a Scan walks along.
+  // The trip count: a Loop's first input, or the length of the axis that a Scan iterates over.
+  // nullopt if it is not constant.
   std::optional<int64_t> Trips() const {
     if (node_.op_type() == "Scan") {
       const int scanned = Scanned();
@@ -126,7 +127,7 @@ class Unroller {
     return axis < 0 ? axis + value.type.rank() : axis;
   }
 
-  // A condition that is absent is true.
+  // The value of a condition, which must be known. An absent condition is true.
   Result<bool> Condition(const Value* value) const {
     if (value == nullptr) return true;
     const std::optional<TensorData> known = KnownTensor(value, state_);
@@ -142,7 +143,7 @@ class Unroller {
     return state_.builder.Constant(std::move(data));
   }
 
-  // What iteration `trip` gets of scan input `i`, which is input `at` of the node.
+  // The element of scan input `i`, which is input `at` of the node, for iteration `trip`.
   Result<Value*> ScanElement(int at, int i, int64_t trip, int64_t trips) {
     Value* value = context_.input(at);
     if (value == nullptr) return ModelError("");
@@ -156,7 +157,7 @@ class Unroller {
                   /*keeps_axis=*/false);
   }
 
-  // What the iterations gave for output `i` of those that collect, along a new axis.
+  // The values of scan output `i` from all iterations, stacked along a new axis.
   Result<Value*> Collected(ValueList parts, int i) {
     if (parts.empty()) {
       return ModelError(

@@ -11,8 +11,8 @@
 
 namespace fusec {
 
-// A file seen as read-only memory for as long as this object lives. Pages are read when touched, so
-// that weights need no second copy on the heap.
+// A read-only memory mapping of a file that lasts as long as this object. Pages are read on first
+// access, so weights need no second copy on the heap.
 class MappedFile {
  public:
   enum class Links { kFollow, kReject };

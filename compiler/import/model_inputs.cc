@@ -15,7 +15,7 @@
 namespace fusec {
 namespace {
 
-// Names that mean something else: in the text of an Expr, or a run-time count.
+// Names that cannot be symbols: the functions in the text of an Expr, and names of run-time counts.
 bool IsTaken(const std::string& name) {
   constexpr std::string_view kFunctions[] = {"floordiv", "mod", "min", "max"};
   return std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions) ||
@@ -29,7 +29,8 @@ class DimReader {
             std::vector<std::string>& warnings)
       : options_(options), path_(path), warnings_(warnings) {}
 
-  // First pass: which dim_params are plain names, so that expressions of them can be told.
+  // First pass: notes the dim_params that are plain names, so that expressions of them can be
+  // recognized.
   void NotePlainNames(const onnx::TensorShapeProto& shape) {
     for (const auto& dim : shape.dim()) {
       if (dim.has_dim_param() && Identifier(dim.dim_param()) == dim.dim_param()) {
@@ -38,7 +39,7 @@ class DimReader {
     }
   }
 
-  // Second pass: the sizes that frozen inputs decide.
+  // Second pass: notes the sizes that frozen inputs determine.
   Result<void> Freeze(const std::string& input, const onnx::TensorShapeProto& shape,
                       const TensorData& value) {
     const std::vector<int64_t>& dims = value.dims();
@@ -61,7 +62,7 @@ class DimReader {
     return {};
   }
 
-  // Third pass.
+  // Third pass: the size of one axis of an input.
   Result<Expr> Dim(const std::string& input, int axis,
                    const onnx::TensorShapeProto::Dimension& dim) {
     if (dim.has_dim_value() && dim.dim_value() >= 0) return Expr(dim.dim_value());
@@ -79,7 +80,7 @@ class DimReader {
   std::vector<DimSymbol> TakeSymbols() { return std::move(symbols_); }
   std::map<std::string, std::string> TakeFlags() { return std::move(flags_); }
 
-  // Every name of --dim must have been met.
+  // An error if --dim names a dimension that the model does not have.
   Result<void> CheckAllUsed() const {
     for (const auto& [name, range] : options_.dim_ranges) {
       if (met_.count(name)) continue;
@@ -134,7 +135,8 @@ class DimReader {
     return Symbol(name, plain_.count(text) ? text : name);
   }
 
-  // Not -1, nor a quotient by 0.
+  // False for negative constants and for expressions that have no value if all symbols are 1 (a
+  // division by 0).
   static bool MayBeSize(const Expr& expr) {
     if (const std::optional<int64_t> number = expr.AsConstant()) return *number >= 0;
     std::vector<std::string> names;
@@ -152,7 +154,7 @@ class DimReader {
   }
 
   Result<Expr> Symbol(const std::string& name) { return Symbol(name, name); }
-  // `flag` is what --dim calls it; it may use the symbol's own name, too.
+  // `flag` is the symbol's name for --dim, which accepts `name` as well.
   Result<Expr> Symbol(const std::string& name, const std::string& flag) {
     if (met_.insert(flag).second) met_in_order_.push_back(flag);
     met_.insert(name);
@@ -177,7 +179,8 @@ class DimReader {
     return dim;
   }
 
-  // An expression of what --dim calls symbols, which inputs may have later or not at all.
+  // Resolves an expression of names for --dim. Its symbols may occur in a later input only, or in
+  // none.
   Result<Expr> OfOthers(const Expr& expr) {
     std::vector<std::string> names;
     expr.CollectSymbols(names);
@@ -214,7 +217,7 @@ std::set<std::string> InitializerNames(const onnx::GraphProto& graph) {
   return names;
 }
 
-// What keeps a declared input from being a tensor of ours, if anything.
+// Why the declared type of an input is not supported; nullopt if it is.
 std::optional<std::string> WrongType(const onnx::ValueInfoProto& input) {
   const std::string place = "input \"" + input.name() + "\" ";
   switch (input.type().value_case()) {
@@ -269,7 +272,7 @@ Result<void> CheckFrozenNames(const onnx::GraphProto& graph, const ImportOptions
 
 void WarnOfDefaults(const onnx::ModelProto& model, const std::set<std::string>& initializers,
                     std::vector<std::string>& warnings) {
-  if (model.ir_version() < 4) return;  // there, every initializer had to be listed as an input
+  if (model.ir_version() < 4) return;  // older models must list every initializer as an input
   std::string names;
   int count = 0;
   for (const auto& input : model.graph().input()) {
@@ -283,8 +286,8 @@ void WarnOfDefaults(const onnx::ModelProto& model, const std::set<std::string>& 
                      names + (count > 5 ? ", ..." : ""));
 }
 
-// Exporters fix all dims unless they are told which are dynamic, and a model that serves one batch
-// is seldom meant.
+// Exporters fix all dims unless they are told which are dynamic; a model for a single batch size is
+// rarely intended.
 void WarnOfAFixedBatch(ArrayRef<const onnx::ValueInfoProto*> inputs,
                        std::vector<std::string>& warnings) {
   int64_t batch = -1;
@@ -350,7 +353,7 @@ Result<ModelInputs> ReadInputs(const onnx::ModelProto& model, const ImportOption
     }
     result.inputs.push_back(std::move(input));
   }
-  // With broken inputs a dim may be missing only because its input is.
+  // If an input was rejected, a dim may be unknown for that reason alone.
   if (problems.empty()) FUSEC_TRY(dims.CheckAllUsed());
   result.symbols = dims.TakeSymbols();
   result.flags = dims.TakeFlags();

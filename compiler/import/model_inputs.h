@@ -14,7 +14,7 @@ namespace fusec {
 
 class Problems;
 
-// A graph input with the type that fusec gives it.
+// A graph input and its type in the IR.
 struct ModelInput {
   std::string name;
   TensorType type;
@@ -22,17 +22,18 @@ struct ModelInput {
 };
 
 struct ModelInputs {
-  std::vector<ModelInput> inputs;  // in the model's order, those with an initializer left out
+  std::vector<ModelInput> inputs;  // in the model's order, without those that have an initializer
   std::vector<DimSymbol> symbols;  // in order of appearance
-  // The names that --dim uses, which differ from a symbol's where a kernel needs its name.
+  // Symbol -> its name for --dim. The two differ where the dim_param is not usable as a symbol (a
+  // function name such as "mod").
   std::map<std::string, std::string> flags;
 };
 
-// Reads the declared types of the graph's inputs. A dim_param becomes a symbol, the same one
-// wherever its text is the same; one that is an expression of other dim_params ("2*s0") becomes
-// that expression; an unknown dim becomes a symbol of its own (d0, d1, ...), with a warning.
-// Symbols that the options or a frozen input fix to one size become that number. Errors are about
-// the options (kUsage); problems of the model go to `problems`.
+// Reads the declared types of the graph's inputs. Equal dim_params become the same symbol; a
+// dim_param that is an expression of others ("2*s0") becomes that expression; a dim without size or
+// name becomes a new symbol (d0, d1, ...), with a warning. Symbols that the options or a frozen
+// input fix to one size become that number. Errors in the options are returned (kUsage); errors in
+// the model are added to `problems`.
 Result<ModelInputs> ReadInputs(const onnx::ModelProto& model, const ImportOptions& options,
                                Problems& problems, std::vector<std::string>& warnings);
 

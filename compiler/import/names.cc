@@ -59,7 +59,7 @@ std::string Printable(std::string_view text) {
                                         : 0;
     bool good = length > 0 && lead != 0x7f && (lead >= 0x20 || lead == '\n');
     for (size_t k = 1; k < length; ++k) good &= (at(i + k) & 0xc0) == 0x80;
-    // Overlong forms, surrogates and what lies beyond Unicode.
+    // Overlong forms, surrogates and code points beyond Unicode.
     good &= !(lead == 0xe0 && at(i + 1) < 0xa0) && !(lead == 0xed && at(i + 1) >= 0xa0);
     good &= !(lead == 0xf0 && at(i + 1) < 0x90) && !(lead == 0xf4 && at(i + 1) >= 0x90);
     if (good)

@@ -16,8 +16,8 @@ struct FloatLayout {
   enum class Special { kNone, kOnlyNaN, kNegativeZeroIsNaN, kInfinities } special;
 };
 
-// As the types' names say: fn has no infinities, uz one zero. (OCP 8-bit Floating Point
-// Specification; arXiv 2206.02915 for the fnuz types)
+// In the names of the types, fn means that there are no infinities and uz that there is only one
+// zero. (OCP 8-bit Floating Point Specification; arXiv 2206.02915 for the fnuz types)
 FloatLayout LayoutOf(int data_type) {
   using Special = FloatLayout::Special;
   switch (data_type) {

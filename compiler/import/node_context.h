@@ -15,33 +15,34 @@ namespace fusec {
 // A sequence of tensors, which exists only while a graph is imported.
 struct Sequence {
   ValueList tensors;
-  // Of a loop that appends rows: all of them concatenated; they are then not known one by one.
+  // Set for the result of a loop that appends rows: all rows, concatenated. `tensors` is then
+  // empty.
   Value* rows = nullptr;
 };
 
 // What a name stands for while a graph is imported. A null value is a tensor whose node failed.
 using Named = std::variant<Value*, Sequence>;
 
-// The tensors and sequences that are known by name while a graph is imported, including those of
-// enclosing graphs.
+// A symbol table of the tensors and sequences that are known by name during import. Lookups fall
+// back to the enclosing graph's scope.
 class Scope {
  public:
   explicit Scope(const Scope* outer = nullptr) : outer_(outer) {}
   void Define(const std::string& name, Named named) { names_[name] = std::move(named); }
   bool Knows(const std::string& name) const { return Lookup(name) != nullptr; }
-  // nullopt if there is none, or if its node failed.
+  // nullopt if the name is unknown, or if its node failed.
   std::optional<Named> Find(const std::string& name) const {
     const Named* found = Lookup(name);
     const bool failed = found != nullptr && found->index() == 0 && TensorOf(found) == nullptr;
     return found == nullptr || failed ? std::nullopt : std::optional(*found);
   }
-  // Null if there is none, or if the name is a sequence's.
+  // Null if the name is unknown or names a sequence.
   Value* Get(const std::string& tensor) const { return TensorOf(Lookup(tensor)); }
   Value* GetOwn(const std::string& tensor) const {
     const auto found = names_.find(tensor);
     return found == names_.end() ? nullptr : TensorOf(&found->second);
   }
-  // Null if there is none, or if the name is a tensor's.
+  // Null if the name is unknown or names a tensor.
   const Sequence* GetSequence(const std::string& name) const {
     const Named* found = Lookup(name);
     return found == nullptr ? nullptr : std::get_if<Sequence>(found);
@@ -62,7 +63,7 @@ class Scope {
   std::map<std::string, Named> names_;
 };
 
-// The state that all nodes of one import share.
+// State shared by all nodes of one import.
 struct ImportState {
   ImportState(const std::string& path, Graph& graph)
       : graph(graph), builder(graph), external(path), problems(path) {}
@@ -76,19 +77,19 @@ struct ImportState {
   std::vector<std::string> warnings;
   ConstantValues constants{ranges};
   RunTimeCounts counts;
-  int64_t inlined_nodes = 0;  // of loops' bodies and branches, each time they are written out
+  int64_t inlined_nodes = 0;  // nodes of inlined branches and loop bodies, counted once per copy
   const std::map<std::string, TensorData>* weights = nullptr;  // ImportOptions::weights
-  ValueSet narrow;  // constants of types that only constants have (narrow_types.h)
-  std::map<std::string, std::string> constant_names;  // the model's, by the graph's
+  ValueSet narrow;  // constants whose ONNX type is narrow (narrow_types.h)
+  std::map<std::string, std::string> constant_names;  // graph's name -> model's name
 };
 
-// The elements of an integer tensor, or of one of whole numbers, as expressions of symbols; nullopt
-// if they depend on run-time data.
+// The elements of an integer tensor, or of a float tensor that holds whole numbers, as expressions
+// of symbols; nullopt if they depend on run-time data.
 std::optional<Exprs> KnownContents(const Value* value, ImportState& state);
-// The tensor, if it depends neither on run-time data nor on a symbol.
+// The tensor that a value holds, if it depends neither on run-time data nor on a symbol.
 std::optional<TensorData> KnownTensor(const Value* value, ImportState& state);
 
-// One ONNX node of the default domain, as an op's Import sees it.
+// The ImportContext of one ONNX node.
 class NodeContext : public ImportContext {
  public:
   NodeContext(ImportState& state, const Scope& scope, const onnx::NodeProto& node);

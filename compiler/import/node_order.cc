@@ -10,9 +10,10 @@
 namespace fusec {
 namespace {
 
-// What nested graphs read and do not make themselves.
+// Adds the tensors that a node reads, including those that its nested graphs capture.
 void CollectReads(const onnx::NodeProto& node, std::set<std::string>& reads);
 
+// Adds the tensors that a nested graph reads but does not define itself.
 void CollectCaptures(const onnx::GraphProto& graph, std::set<std::string>& reads) {
   std::set<std::string> inner, made;
   for (const auto& input : graph.input()) made.insert(input.name());
@@ -41,14 +42,15 @@ void CollectReads(const onnx::NodeProto& node, std::set<std::string>& reads) {
   CollectCaptures(node, reads);
 }
 
-// Who makes each tensor of a graph: a node's index, or kGiven for inputs and initializers.
+// What defines each tensor of a graph: a node's index, or kGiven for inputs and initializers.
 class Definitions {
  public:
   static constexpr int kGiven = -1;
 
   Definitions(const onnx::GraphProto& graph, Problems& problems) {
     for (const auto& input : graph.input()) Define(graph, input.name(), kGiven, problems);
-    // An initializer may give an input its default value, so that meeting again is no mistake.
+    // An initializer may be the default value of an input, so that an equal name is not an error
+    // here.
     for (const auto& initializer : graph.initializer()) made_by_[initializer.name()] = kGiven;
     for (const auto& sparse : graph.sparse_initializer()) {
       made_by_[sparse.values().name()] = kGiven;
@@ -80,7 +82,7 @@ class Definitions {
   std::map<std::string, int> made_by_;
 };
 
-// Kahn's algorithm; of the nodes that are ready, the first in the file goes first.
+// Topological sort by Kahn's algorithm; among ready nodes, the first in the file goes first.
 class Sorter {
  public:
   Sorter(const onnx::GraphProto& graph, std::vector<std::set<int>> makers)
@@ -117,7 +119,7 @@ class Sorter {
   }
 
  private:
-  // From any unfinished node, going back through unfinished makers must come round.
+  // From any unsorted node, walking back through unsorted producers must run into a cycle.
   void ReportCycle(int node, const std::vector<bool>& done, Problems& problems) const {
     std::map<int, size_t> place;
     std::vector<int> path;

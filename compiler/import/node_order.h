@@ -9,19 +9,19 @@
 namespace onnx {
 class GraphProto;
 class NodeProto;
-}
+}  // namespace onnx
 
 namespace fusec {
 
 class Problems;
 
-// Every tensor that a graph's nodes (and the graphs nested in them) or its outputs read.
+// The names of all tensors that the graph's outputs, its nodes, or the graphs nested in these read.
 std::set<std::string> UsedTensors(const onnx::GraphProto& graph);
 
-// The nodes that the outputs of `graph` depend on, as indices in an order in which every tensor is
-// made before it is read. That is the file's own order if it is valid, as ONNX demands. Adds to
-// `problems` every tensor that is defined twice or nowhere, and the nodes of a cycle; the order is
-// then meaningless. `is_outer` tells which tensors the enclosing graphs define.
+// The nodes that the outputs of `graph` depend on, as indices in topological order. If the file's
+// own order is valid, as ONNX requires, it is kept. Adds to `problems` every tensor that is defined
+// twice or nowhere, and the nodes of a cycle; the order is then meaningless. `is_outer` tells
+// whether an enclosing graph defines a tensor.
 std::vector<int> OrderNodes(const onnx::GraphProto& graph,
                             function_ref<bool(const std::string&)> is_outer, Problems& problems);
 

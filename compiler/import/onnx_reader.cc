@@ -40,8 +40,8 @@ Result<void> ReadBinary(OnnxFile& onnx) {
   return {};
 }
 
-// The parser says "[ParseError at position (line: 2 column: 53)]", then quotes the line, then says
-// what it missed.
+// The parser's message is "[ParseError at position (line: 2 column: 53)]", then the quoted line,
+// then the reason.
 std::string SyntaxError(const std::string& message) {
   const size_t open = std::min(message.find('('), message.size());
   const size_t close = std::min(message.find(')', open), message.size());

@@ -19,12 +19,12 @@ struct OnnxFile {
   std::map<int, std::span<const std::byte>> payloads;  // raw_data of big initializers, by index
 };
 
-// Reads protobuf, or ONNX's text syntax from a file ending in `.onnxtxt`. A good model has a graph,
-// an IR version and an opset of ai.onnx that fusec knows (kMinOpset .. kMaxOpset); the domain
-// "ai.onnx" is spelled "" from here on.
+// Reads protobuf, or ONNX's text syntax from a file ending in `.onnxtxt`. An error unless the model
+// has a graph, a supported IR version, and an opset of ai.onnx in kMinOpset..kMaxOpset. The domain
+// "ai.onnx" is normalised to "".
 Result<OnnxFile> ReadOnnx(const std::string& path);
 
-inline constexpr int kMinOpset = 7;  // before, add and mul broadcast by attribute
+inline constexpr int kMinOpset = 7;  // in older opsets, Add and Mul broadcast by an attribute
 inline constexpr int kMaxOpset = 27;
 
 }  // namespace fusec

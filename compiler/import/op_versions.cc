@@ -13,7 +13,7 @@ namespace fusec {
 
 namespace {
 
-// "float" -> 1; ONNX spells element types in types as "tensor(float)".
+// Whether the schema allows `dtype` for a parameter. ONNX spells such a type "tensor(float)".
 bool Accepts(const onnx::OpSchema::FormalParameter& parameter, Dtype dtype) {
   for (int type = 1; type <= 16; ++type) {
     if (DtypeFromOnnx(type) != dtype) continue;

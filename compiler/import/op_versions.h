@@ -7,13 +7,13 @@
 
 namespace fusec {
 
-// Facts from ONNX's own table of op types of the default domain; all are empty for a name that the
-// table does not have.
+// Facts from libonnx's op schemas of the default domain. The functions return empty lists for an
+// unknown op.
 
-// The opset versions that changed it, ascending: {1, 6, 7, 13, 14} for Add.
+// The opset versions that changed the op, ascending: {1, 6, 7, 13, 14} for Add.
 std::vector<int> OnnxSinceVersions(const std::string& op);
-// The element types that fusec has and that the first input may have in the newest version, in the
-// order of Dtype. For ops without inputs, those of the first output.
+// The dtypes that fusec has and that the newest version of the op allows for its first input (for
+// its first output if it has no inputs), in the order of Dtype.
 std::vector<Dtype> OnnxDtypes(const std::string& op);
 
 struct OnnxSupport {

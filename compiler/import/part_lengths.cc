@@ -5,8 +5,8 @@
 namespace fusec {
 namespace {
 
-// The inputs that the elements of `value` are sums of; false if they are made in another way.
-// `differs` becomes true where differences are taken.
+// Collects the inputs from which `value` is computed by views, casts, sums and differences; false
+// if it is computed in another way. Sets `differs` if there are differences.
 bool CollectInputs(const Value* value, ValueSet& inputs, bool& differs) {
   const Node* node = value->producer;
   if (node == nullptr) return inputs.insert(value), true;
@@ -16,7 +16,7 @@ bool CollectInputs(const Value* value, ValueSet& inputs, bool& differs) {
     case OpKind::kTranspose:
     case OpKind::kSlice:
     case OpKind::kCast:
-    case OpKind::kGather:  // at constant places, as a rule
+    case OpKind::kGather:  // usually at constant indices
     case OpKind::kReduceSum:
       return CollectInputs(node->operand(0), inputs, differs);
     case OpKind::kConcat:

@@ -7,14 +7,16 @@
 
 namespace fusec {
 
-// By input, what random data of run-time sizes must keep to.
+// Constraints that randomly generated input data must satisfy where inputs determine sizes at run
+// time, by input name.
 struct SizeTotals {
-  std::map<std::string, Expr> of_lengths;  // all values add up to it
-  std::map<std::string, Expr> of_offsets;  // they ascend from 0 and end with it
+  std::map<std::string, Expr> of_lengths;  // the sum of all values
+  std::map<std::string, Expr> of_offsets;  // the last value; the values ascend from 0
 };
 
-// `lengths` says how a tensor of `total` rows is split. Notes the input that they are made of by
-// views, casts and sums, which has lengths then; or by differences besides, which has offsets.
+// `lengths` holds the lengths of the parts of a tensor of `total` rows. If it is computed from a
+// single input by views, casts and sums, that input is noted as lengths; if differences are taken
+// as well, it is noted as offsets.
 void NoteTotal(const Graph& graph, const Value* lengths, const Expr& total, SizeTotals& totals);
 
 }  // namespace fusec

@@ -16,7 +16,7 @@ namespace fusec {
 // (Gemm)`.
 std::string NodeLabel(const onnx::NodeProto& node);
 
-// All problems of a model, so that one run reports all of them.
+// Collects all problems of a model, so that one run reports all of them.
 class Problems {
  public:
   explicit Problems(std::string path) : path_(std::move(path)) {}
@@ -24,24 +24,24 @@ class Problems {
 
   // `message` without the file's name.
   void Add(const std::string& message) { lines_.push_back(message); }
-  // The same for a node's error; the sizes that would fit are kept, too.
+  // The same for a node's error. The first `fitting_dim` is kept as size_problem().
   void Add(const std::string& message, const std::optional<FittingDim>& fitting_dim);
-  // The first problem that other sizes would solve.
+  // The first problem that would not occur with other sizes of a dim.
   struct SizeProblem {
     std::string message;
     FittingDim fitting_dim;
   };
   const std::optional<SizeProblem>& size_problem() const { return size_problem_; }
-  // A node whose op fusec does not have; `opset` 0 means that the model imports no opset of the
-  // domain.
+  // Adds a node whose op is not supported. `opset` 0 means that the model imports no opset of the
+  // op's domain.
   void AddUnsupported(const onnx::NodeProto& node, int64_t opset);
 
-  // Appends the lines of another list.
+  // Appends the messages of `more`.
   void Append(const Problems& more);
 
   bool empty() const { return lines_.empty() && unsupported_.empty(); }
-  // One error: a line with all unsupported ops, then one line each for the rest; at most kMaxLines,
-  // then `and N more`.
+  // All problems as one error: a line that lists all unsupported ops, then one line for each other
+  // problem; after kMaxLines lines, `and N more`.
   Result<void> ToResult() const;
 
  private:

@@ -8,7 +8,7 @@ class NodeProto;
 
 namespace fusec {
 
-// Where in the PyTorch module a node comes from, as far as its exporter recorded it. The dynamo
+// Where in the PyTorch module a node comes from, as far as the exporter recorded it. The dynamo
 // exporter writes metadata
 //   pkg.torch.onnx.name_scopes   "['', 'top', 'top.0', 'linear']", which is module path "top.0"
 //   namespace                    ": m.Net/top: t.Sequential/top.0: t.Linear/linear: aten", the same

@@ -9,7 +9,7 @@
 namespace fusec {
 namespace {
 
-// The tensor whose elements other than 0 are those of `value`, in the same order.
+// Follows `value` back to the tensor that is nonzero where `value` is, in the same row-major order.
 const Value* MaskOf(const Value* value) {
   for (const Node* node = value->producer; node != nullptr; node = value->producer) {
     const bool keeps =
@@ -22,7 +22,7 @@ const Value* MaskOf(const Value* value) {
   return value;
 }
 
-// The mask whose elements other than 0 `value`, one element, counts; null for other values.
+// The mask whose nonzero elements `value`, a tensor of one element, counts; null for other values.
 const Value* CountedMask(const Value* value) {
   const auto maker = [&] { return value->producer; };
   while (maker() && (maker()->kind == OpKind::kReshape || maker()->kind == OpKind::kIdentity)) {
@@ -43,7 +43,7 @@ const Value* CountedMask(const Value* value) {
   return sums_all && are_bits && is_wide ? MaskOf(cast->operand(0)) : nullptr;
 }
 
-// Those that `values` need.
+// The nodes that `values` depend on.
 NodeSet NodesOf(const Graph& graph, ArrayRef<Value*> values) {
   NodeSet live;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
@@ -125,7 +125,8 @@ Value* RunTimeCounts::Held(const std::string& symbol, Formula& f) const {
   return f.Reshape(f.Cast(length, Dtype::kI64), {});
 }
 
-// Those of outputs, and of counts that are sizes of what these read.
+// The nodes that outputs depend on, and those that compute the counts which occur in sizes of these
+// nodes.
 NodeSet RunTimeCounts::NodesThatMatter(const Graph& graph) const {
   ValueList roots = graph.outputs;
   NodeSet live = NodesOf(graph, roots);
@@ -155,7 +156,8 @@ NodeSet RunTimeCounts::NodesThatMatter(const Graph& graph) const {
   return live;
 }
 
-// A size as data, as a mean over rows asks for their number.
+// Computes sizes that the graph uses as data (symbolic_dims) from the counts at run time, such as
+// the number of rows by which a mean divides.
 void RunTimeCounts::SizesBecomeData(Graph& graph) const {
   const NodeSet live = NodesThatMatter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -198,7 +200,7 @@ void RunTimeCounts::RowsBehindDoNotMatter(Graph& graph, const Ranges& ranges, Pr
     Formula f(builder);
     const ValueList results = WithoutRowsBehind(
         node, [&](const std::string& symbol) { return Held(symbol, f); }, ranges, builder);
-    i = builder.insert_at();  // the node itself, which nothing reads any more
+    i = builder.insert_at();  // the node itself; if it was replaced, nothing reads it
     for (size_t k = 0; k < results.size(); ++k) {
       graph.ReplaceAllUses(node.results[k].get(), results[k]);
       for (Count& count : counts_) {
@@ -212,14 +214,15 @@ void RunTimeCounts::RowsBehindDoNotMatter(Graph& graph, const Ranges& ranges, Pr
     problems.Add(
         place + " (" + GetOpDef(node.kind).text +
         ") reads a tensor whose size is computed from run-time data, which fusec supports "
-        "in look-ups, scatters, reductions, concatenations and views, element by element, and in "
-        "bags with bounds of their own");
-    return;  // what follows would say the same
+        "only in lookups, scatters, reductions, concatenations, views, elementwise ops and bags "
+        "with explicit ends");
+    return;  // later nodes would only repeat the problem
   }
 }
 
-// The first output is looked up in a row of its own: outside of it, which fails the run, where a
-// size is not what it must be.
+// Fails the run if a count differs from the size that it must equal: the first output is replaced
+// by a gather from itself as the only row of a table, with index 1, which is out of range, if a
+// count differs.
 void RunTimeCounts::SameSizesAreChecked(Graph& graph) const {
   if (graph.outputs.empty()) return;
   Value*& output = graph.outputs[0];
@@ -251,7 +254,7 @@ void RunTimeCounts::Resolve(Graph& graph, const Ranges& with_counts, Problems& p
   Builder at_end(graph);
   Formula f(at_end);
   AddRunTimeSizes([&](const std::string& symbol) { return Held(symbol, f); }, at_end, problems);
-  RemoveDeadNodes(graph);  // whose look-ups of rows behind a count would fail
+  RemoveDeadNodes(graph);  // lookups of padding rows in them could fail the run
   auto& symbols = graph.symbols;
   symbols.erase(std::remove_if(symbols.begin(), symbols.end(),
                                [&](const DimSymbol& symbol) { return Find(symbol.name); }),

@@ -13,26 +13,29 @@ namespace fusec {
 
 class Formula;
 
-// Sizes that only run-time data tell, as those of the parts of a Split by lengths and the number of
-// places of a NonZero. While a graph is imported each is a symbol of it between 0 and a bound. In
-// the end the bound takes its place: a tensor has as many rows as it can have, and those behind its
-// count hold anything. Nodes for which that matters are written again (counted_rows.h), or refused.
+// Manages sizes that are known only at run time, such as the part sizes of a Split whose lengths
+// are data, or the number of positions that NonZero lists. During import each such count is a
+// symbol of the graph between 0 and a bound. At the end the bound replaces the symbol: a tensor is
+// allocated with as many rows as it can have at most, and the rows past its count are padding with
+// undefined contents. Nodes whose results would depend on the padding are rewritten
+// (counted_rows.h) or rejected.
 class RunTimeCounts {
  public:
-  // Counts that other sizes of the model turned out to be, by their symbols; a run in which one of
-  // them differs fails.
+  // Sets counts that must equal other sizes of the model, by symbol; a run in which one of them
+  // differs fails.
   void SetSame(std::map<std::string, Expr> same) { same_ = std::move(same); }
-  // The size that element `number` of `lengths` holds, at most `bound`; the same for each tensor
-  // that is split by them. Sums of the elements of one mask are one count.
+  // The count that element `number` of `lengths` holds, at most `bound`. Tensors that are split by
+  // the same lengths share their counts, and so do sums of the elements of the same mask.
   Expr Of(Value* lengths, int number, const Expr& bound, Graph& graph, Ranges& ranges);
-  // The count that a sum of a mask's elements is, if it is known.
+  // The count that equals `sum`, if `sum` adds up the elements of a known mask.
   std::optional<Expr> OfSum(const Value* sum) const;
-  // Of the inputs that lengths of parts are made of, before Resolve.
+  // The constraints on inputs that lengths are computed from. Call it before Resolve.
   SizeTotals Totals(const Graph& graph) const;
   bool empty() const { return counts_.empty(); }
 
-  // Checks all nodes that an output needs, and puts the bounds in. Problems name the node, or the
-  // output whose size is one of the counts. `with_counts`: of the symbols of the graph and counts.
+  // Checks or rewrites all nodes that an output depends on, and replaces the counts by their
+  // bounds. Problems name the node, or the output whose size is a count. `with_counts` holds the
+  // bounds of all symbols, counts included.
   void Resolve(Graph& graph, const Ranges& with_counts, Problems& problems);
 
  private:
@@ -41,8 +44,8 @@ class RunTimeCounts {
     Expr bound;
     Value* lengths;
     int number;
-    const Value* mask;  // whose elements other than 0 are counted; null for other lengths
-    std::optional<Expr> same = {};  // what SetSame says that it is
+    const Value* mask;              // the mask whose nonzero elements are counted; null otherwise
+    std::optional<Expr> same = {};  // the size that SetSame equates it with
 
     Expr Size() const { return same ? *same : Expr::Symbol(symbol); }
   };

@@ -48,8 +48,8 @@ class SequenceImporter {
     return Define(std::move(sequence));
   }
 
-  // Input `i`: a place in a sequence of `length` tensors, negative from the end; `missing` if it is
-  // absent.
+  // The position that input `i` gives in a sequence of `length` tensors, at most `last`; negative
+  // ones count from the end. `missing` if the input is absent.
   Result<int64_t> Position(int i, int64_t length, int64_t last, int64_t missing) const {
     if (context_.input(i) == nullptr) return missing;
     FUSEC_ASSIGN(const std::vector<int64_t> given, context_.ConstantInts(i, "position"));
@@ -90,7 +90,8 @@ class SequenceImporter {
     return {};
   }
 
-  // Parts of one length (the last may be shorter), of lengths of their own, or single elements.
+  // Splits into parts of equal length (the last may be shorter), parts of given lengths, or single
+  // elements.
   Result<void> Split() {
     Value* data = context_.input(0);
     const Shape& shape = data->type.shape;
@@ -104,7 +105,7 @@ class SequenceImporter {
     if (!is_given || context_.input(1)->type.rank() == 0) {
       const auto total = shape[axis].AsConstant(), length = lengths[0].AsConstant();
       if (!total || !length || *length < 1 || *total > kMostParts) {
-        return ModelError(fmt::format("splits {} elements into parts of {}, expected numbers",
+        return ModelError(fmt::format("splits {} elements into parts of {}, expected constants",
                                       shape[axis].ToString(), lengths[0].ToString()));
       }
       lengths.clear();
@@ -152,7 +153,8 @@ class SequenceImporter {
     return {};
   }
 
-  // The body once for each tensor of the first sequence; further sequences go along with it.
+  // Inlines the body once for each tensor of the first sequence; further sequences are iterated in
+  // parallel.
   Result<void> Map() {
     const onnx::GraphProto* body = SubgraphOf(node_, "body");
     const Sequence* first = scope_.GetSequence(node_.input(0));

@@ -4,12 +4,12 @@
 
 namespace fusec {
 
-// Whether an op of ONNX makes or reads sequences of tensors.
+// Whether an ONNX op produces or reads sequences of tensors.
 bool IsSequenceOp(const std::string& onnx_op);
 
-// Sequences carry tensors from one node to another, and are gone when the graph is imported: a
-// sequence of a known length is a list of values. A sequence that `node` makes is added to `scope`,
-// a tensor to `outputs` at its place. An error without a message has been reported already.
+// Imports a sequence op. Sequences exist only during import: a sequence of known length is a list
+// of values. A sequence that `node` produces is added to `scope`, a tensor to `outputs` at the
+// index of the node's output. An error with an empty message has been reported already.
 Result<void> ImportSequenceOp(const onnx::NodeProto& node, const NodeContext& context,
                               ImportState& state, Scope& scope, ValueList& outputs);
 

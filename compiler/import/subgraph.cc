@@ -24,7 +24,7 @@ Result<std::vector<Named>> InlineSubgraph(const onnx::GraphProto& body,
   }
   Scope inner(&scope);
   for (int i = 0; i < body.input_size(); ++i) inner.Define(body.input(i).name(), inputs[i]);
-  onnx::GraphProto copy = body;  // which gives up its constants' data
+  onnx::GraphProto copy = body;  // import moves the constants' data out of it
   ImportInitializers(copy, {}, state, inner);
   ImportNodes(copy, state, inner);
   std::vector<Named> outputs;

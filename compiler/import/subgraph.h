@@ -10,17 +10,18 @@ namespace fusec {
 // The subgraph that an attribute of `node` holds, or null.
 const onnx::GraphProto* SubgraphOf(const onnx::NodeProto& node, const std::string& attribute);
 
-// Adds the nodes of `body` once more to the graph around it, its inputs being `inputs`, and returns
-// its outputs. An error without a message has been reported already.
+// Adds a copy of the nodes of `body` to the enclosing graph, with `inputs` as the body's inputs,
+// and returns its outputs. An error with an empty message has been reported already.
 Result<std::vector<Named>> InlineSubgraph(const onnx::GraphProto& body,
                                           const std::vector<Named>& inputs, ImportState& state,
                                           const Scope& scope);
 
-// `length` elements of `value` from `start` on along `axis`, which is left out of the shape if
-// `keeps_axis` is false (and `length` 1).
+// `length` elements of `value` along `axis`, from `start` on. If `keeps_axis` is false, `length`
+// must be 1 and the axis is removed.
 Result<Value*> PartOf(Builder& builder, Value* value, int64_t axis, const Expr& start,
                       const Expr& length, bool keeps_axis);
-// `parts`, at least one, side by side along a new axis (negative: from the last of the result's).
+// Stacks `parts`, at least one, along a new axis. A negative axis counts from the last axis of the
+// result.
 Result<Value*> Stacked(Builder& builder, ValueList parts, int64_t axis);
 
 }  // namespace fusec

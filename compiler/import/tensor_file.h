@@ -11,8 +11,8 @@ struct NamedTensor {
   TensorData data;
 };
 
-// A tensor alone in a file, as ONNX's tests keep inputs and outputs (`input_0.pb`: one
-// TensorProto). Errors are of kind kInput and name the file.
+// Reads a file that holds a single TensorProto, as ONNX's tests store inputs and outputs
+// (`input_0.pb`). Errors are of kind kInput and name the file.
 Result<NamedTensor> ReadTensorFile(const std::string& path);
 
 }  // namespace fusec

@@ -24,7 +24,7 @@ std::string DimsText(const onnx::TensorProto& proto) {
   return text + "]";
 }
 
-// The dims, if none is negative and the tensor has an address space's worth of bytes at most.
+// The dims. It is an error if one is negative or the number of bytes overflows 64 bits.
 Result<std::vector<int64_t>> Dims(const onnx::TensorProto& proto, Dtype dtype) {
   if (proto.dims_size() > kMostAxes)
     return ModelError("has rank " + std::to_string(proto.dims_size()) + ", expected at most " +
@@ -45,8 +45,8 @@ tl::unexpected<Error> WrongCount(const onnx::TensorProto& proto, const char* uni
                     std::to_string(expected) + " for " + DimsText(proto));
 }
 
-// Values of one typed field; `Stored` is the element as the tensor holds it (float16 travels in
-// int32_data as bits).
+// A tensor from the values of a typed field. `Stored` is the type in which TensorData stores an
+// element (float16 is kept as bits in int32_data).
 template <class Stored, class Field>
 Result<TensorData> FromField(const onnx::TensorProto& proto, const Field& field, Dtype dtype,
                              std::vector<int64_t> dims) {
@@ -93,7 +93,7 @@ Result<TensorData> FromTypedFields(const onnx::TensorProto& proto, Dtype dtype,
   return ModelError("has an unknown element type");
 }
 
-// A constant of a type that computations do not have, in one that they do.
+// Unpacks a constant of a type that only constants may have (narrow_types.h).
 Result<TensorData> TakeNarrow(const onnx::TensorProto& proto, const NarrowType& type,
                               ExternalData& external, const std::optional<FilePayload>& payload) {
   FUSEC_ASSIGN(std::vector<int64_t> dims, Dims(proto, type.held));

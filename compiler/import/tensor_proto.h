@@ -15,15 +15,15 @@ namespace fusec {
 
 class ExternalData;
 
-// Our dtype for an element type of ONNX (TensorProto.DataType), if fusec has it, and the type's
-// name in ONNX ("float", "int4").
+// The dtype for an ONNX element type (TensorProto.DataType), if fusec has it; and the type's ONNX
+// name ("float", "int4").
 std::optional<Dtype> DtypeFromOnnx(int data_type);
 std::string OnnxTypeName(int data_type);
 int OnnxTypeOf(Dtype dtype);
 // `element type int4, which fusec does not support`
 std::string UnsupportedType(int data_type);
 
-// The place of raw_data that the reader left in the model's file.
+// Where the raw_data of an initializer lies in the mapped model file.
 struct FilePayload {
   std::shared_ptr<const void> owner;
   std::span<const std::byte> bytes;

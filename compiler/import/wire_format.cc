@@ -5,7 +5,7 @@
 namespace fusec {
 namespace {
 
-// Smaller payloads are cheaper to copy than to keep apart.
+// Smaller payloads are cheaper to copy than to keep separately.
 constexpr size_t kSplitBytes = 64 << 10;
 
 // Field numbers of onnx.proto.
@@ -15,7 +15,7 @@ constexpr uint32_t kTensorRawData = 9;
 
 constexpr int kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5;  // wire types
 
-// One field of a message: its bytes begin .. end, of which value .. end are the contents.
+// One field of a message: it is [begin, end) of the file, and its contents are [value, end).
 struct Field {
   uint32_t number = 0;
   int wire_type = 0;
@@ -116,8 +116,8 @@ class Splitter {
   }
 
  private:
-  // The first fields of a ModelProto are the integers 1 and 5 and the texts or messages 2, 3, 4, 6,
-  // 7, 8 and 14.
+  // The first field of a ModelProto is the integer 1 or 5, or the text or message 2, 3, 4, 6, 7, 8
+  // or 14.
   static bool CanBeginModel(int first_byte) {
     const int number = first_byte >> 3, wire_type = first_byte & 7;
     if (number == 1 || number == 5) return wire_type == kVarint;
@@ -149,7 +149,7 @@ class Splitter {
       if (raw && field.end - field.value >= kSplitBytes) {
         split_.payloads[initializer_index_] = file_.subspan(field.value, field.end - field.value);
       } else {
-        if (raw) split_.payloads.erase(initializer_index_);  // of a repeated field the last counts
+        if (raw) split_.payloads.erase(initializer_index_);  // the last of repeated fields counts
         AppendCopy(field, copy);
       }
     }

@@ -29,15 +29,15 @@ Result<int64_t> EvaluateAtom(const Atom& atom, const std::map<std::string, int64
   return static_cast<int64_t>(quotient);
 }
 
-// Rebuilds bottom up. An expression seldom has more than a handful of distinct atoms, so what
-// became of each is remembered in a list.
+// Rebuilds an expression bottom up. Expressions seldom have more than a handful of distinct atoms,
+// so a list is enough to cache rebuilt atoms.
 class Substitution {
  public:
   Substitution(function_ref<std::optional<Expr>(const std::string&)> replace, const Ranges& ranges)
       : replace_(replace), ranges_(ranges) {}
 
   Expr Rebuild(const Expr& expr) {
-    Expr::Terms terms;  // those of one term each, added up at once
+    Expr::Terms terms;  // products of one term, added up together
     Expr sum;
     for (const Expr::Term& term : expr.terms()) {
       Expr product(term.coefficient);
@@ -91,7 +91,7 @@ Expr Expr::Substitute(function_ref<std::optional<Expr>(const std::string&)> repl
   return Substitution(replace, ranges).Rebuild(*this);
 }
 
-// Sums and products are kept in 128 bits, so that only a result that does not fit is an error.
+// Sums and products are computed in 128 bits, so that only a result that does not fit is an error.
 Result<int64_t> Expr::Evaluate(const std::map<std::string, int64_t>& symbols) const {
   __int128 sum = 0;
   bool overflow = false;

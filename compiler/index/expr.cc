@@ -36,7 +36,8 @@ Expr::Term Multiply(const Expr::Term& a, const Expr::Term& b) {
   return product;
 }
 
-// Only a constant may be kMin: the text of another term puts its magnitude behind a separate sign.
+// False for a zero term, which is dropped. Only a constant term may be kMin: in the text of any
+// other term the magnitude follows a separate sign, and 2^63 does not fit.
 bool FitTerm(Expr::Term& term) {
   if (term.coefficient == kMin && !term.atoms.empty()) term.coefficient = -kMax;
   return term.coefficient != 0;

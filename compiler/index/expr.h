@@ -18,10 +18,12 @@ struct Atom;
 using AtomRef = std::shared_ptr<const Atom>;
 using Atoms = SmallVector<AtomRef, 1>;
 
-// A symbolic integer: a sum of terms, each an integer times a product of atoms. An atom is a symbol ("batch", a loop variable) or
-// a floordiv, mod, min or max of two expressions. Immutable and canonical: equal expressions have equal text. One class serves as
-// dimension of a tensor, as index into a buffer and as launch size, so that "how big" and "where" are simplified by the same rules.
-// Coefficients saturate at the limits of int64_t instead of wrapping, so that a comparison never changes its sign.
+// A symbolic integer: a sum of terms, each an integer times a product of atoms. An atom is a symbol
+// ("batch", a loop variable) or a floordiv, mod, min or max of two expressions. Expressions are
+// immutable and canonical: equal expressions have equal text. The same class represents dims of
+// tensors, indices into buffers and launch sizes, so that all of them are simplified by the same
+// rules. Coefficients saturate at the limits of int64_t instead of wrapping, so that an overflow
+// never flips the result of a comparison.
 class Expr {
  public:
   struct Term {
@@ -34,17 +36,18 @@ class Expr {
   Expr(int64_t constant);
   Expr(int constant) : Expr(static_cast<int64_t>(constant)) {}
   static Expr Symbol(std::string name);
-  static Expr FromTerms(Terms terms);  // in any order; repeats are added up
-  // Reads the text that ToString writes: + - * ( ) integers, names, floordiv(a, b), mod(a, b), min(a, b), max(a, b).
-  // a / b is floordiv(a, b), as the comments of kernels write it.
+  static Expr FromTerms(Terms terms);  // in any order; like terms are added up
+  // Parses the text that ToString writes: + - * ( ) integers, names, floordiv(a, b), mod(a, b),
+  // min(a, b), max(a, b). a / b, which comments of kernels use, means floordiv(a, b).
   static Result<Expr> Parse(std::string_view text);
 
   ArrayRef<Term> terms() const { return terms_; }
-  std::optional<int64_t> AsConstant() const;      // the number, if no symbol is left
-  std::optional<std::string> AsSymbol() const;    // the name, if it is just one symbol
+  std::optional<int64_t> AsConstant() const;    // the number, if there are no atoms
+  std::optional<std::string> AsSymbol() const;  // the name, if it is a single symbol
   bool IsConstant(int64_t value) const { return AsConstant() == value; }
-  std::string ToString() const;                   // "batch*27 + 351", stable
-  void CollectSymbols(std::vector<std::string>& names) const;  // in order of appearance, without repeats
+  std::string ToString() const;  // "batch*27 + 351", stable
+  // Appends the names in order of appearance, without duplicates.
+  void CollectSymbols(std::vector<std::string>& names) const;
 
   Expr operator+(const Expr& other) const;
   Expr operator-(const Expr& other) const;
@@ -54,10 +57,12 @@ class Expr {
   bool operator!=(const Expr& other) const { return !(*this == other); }
   bool operator<(const Expr& other) const;  // an arbitrary but stable order
 
-  // The expression with every symbol replaced by what `replace` says (nullopt: kept), simplified under `ranges`.
+  // Replaces every symbol by the result of `replace` (nullopt: kept as it is) and simplifies under
+  // `ranges`.
   Expr Substitute(function_ref<std::optional<Expr>(const std::string&)> replace,
                   const Ranges& ranges) const;
-  // Its value; every symbol must be in `symbols`. Overflow and division by zero give an error.
+  // The value of the expression; every symbol must be in `symbols`. Overflow and division by zero
+  // are errors.
   Result<int64_t> Evaluate(const std::map<std::string, int64_t>& symbols) const;
 
  private:
@@ -73,11 +78,12 @@ struct Atom {
   enum class Kind { kSymbol, kFloorDiv, kMod, kMin, kMax };
   Kind kind = Kind::kSymbol;
   std::string name;  // kSymbol only
-  Expr left, right;  // the operands of all other kinds
-  std::string text;  // canonical text, by which atoms are compared and sorted
+  Expr left, right;  // operands of the other kinds
+  std::string text;  // canonical text; atoms are compared and sorted by it
 };
 
-// The known bounds of symbols. They are inclusive, and may themselves be symbolic (a loop variable runs to batch - 1).
+// Known bounds of symbols. They are inclusive, and may themselves be symbolic (a loop variable runs
+// to batch - 1).
 class Ranges {
  public:
   struct Bounds {
@@ -86,12 +92,14 @@ class Ranges {
   void Set(const std::string& symbol, Expr low, Expr high);
   const Bounds* Find(const std::string& symbol) const;
 
-  // Numeric bounds of an expression, if all symbols in it are bounded; saturates instead of overflowing.
+  // Numeric bounds of an expression, by interval arithmetic. Bounds that are unknown or overflow
+  // are +-INT64_MAX / 4.
   struct Interval {
     int64_t low, high;
   };
   Interval IntervalOf(const Expr& expr) const;
-  // True only if it holds for every value of the symbols.
+  // True only if expr >= 0 is proven for all values of the symbols within their bounds; false may
+  // mean "unknown".
   bool ProvenNonNegative(const Expr& expr) const;
   bool ProvenLess(const Expr& a, const Expr& b) const { return ProvenNonNegative(b - a - 1); }
 
@@ -99,14 +107,16 @@ class Ranges {
   std::map<std::string, Bounds> bounds_;
 };
 
-// FloorDiv rounds toward minus infinity, as Python and ONNX's shape arithmetic do; Mod has the sign of the divisor. Divisible terms are
-// moved out of the atom, and the atom disappears where `ranges` prove that it is zero (or, for Mod, that it is the dividend).
+// FloorDiv rounds toward minus infinity, as Python and ONNX's shape arithmetic do; the result of
+// Mod has the sign of the divisor. Divisible terms are moved out of the atom, and the atom is
+// replaced by its value where `ranges` prove that it is constant (or, for Mod, that it equals the
+// dividend).
 Expr FloorDiv(const Expr& dividend, const Expr& divisor, const Ranges& ranges);
 Expr Mod(const Expr& dividend, const Expr& divisor, const Ranges& ranges);
 Expr Min(const Expr& a, const Expr& b, const Ranges& ranges);
 Expr Max(const Expr& a, const Expr& b, const Ranges& ranges);
 Expr CeilDiv(const Expr& dividend, const Expr& divisor, const Ranges& ranges);
-// For numbers that are not negative.
+// For non-negative numbers.
 inline int64_t CeilDiv(int64_t dividend, int64_t divisor) {
   return (dividend + divisor - 1) / divisor;
 }
@@ -114,10 +124,11 @@ Expr Product(ArrayRef<Expr> factors);
 // Whether every term of `expr` is a multiple of `divisor`, whatever its symbols are.
 bool IsMultiple(const Expr& expr, int64_t divisor);
 
-// Undoes delinearisation: c*k*floordiv(e, k) + c*mod(e, k) becomes c*e.
+// Undoes delinearization: c*k*floordiv(e, k) + c*mod(e, k) becomes c*e.
 Expr SimplifySum(const Expr& expr, const Ranges& ranges);
 
-// The position of `index` in a row-major tensor of `shape`, and back.
+// Linearize gives the linear position of `index` in a row-major tensor of `shape`; Delinearize is
+// its inverse.
 Expr Linearize(ArrayRef<Expr> index, ArrayRef<Expr> shape, const Ranges& ranges);
 Exprs Delinearize(const Expr& position, ArrayRef<Expr> shape, const Ranges& ranges);
 

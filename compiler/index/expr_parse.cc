@@ -16,9 +16,8 @@ bool IsNameCharacter(char c) { return IsLetter(c) || IsDigit(c) || c == '.' || c
 
 constexpr size_t kMaxTerms = 1000;  // of a product, so that it cannot exhaust memory
 
-// sum     = ["-"] product { ("+" | "-") product }
-// product = factor { "*" factor }
-// factor  = integer | "-" factor | "(" sum ")" | name | function "(" sum "," sum ")"
+// sum = ["-"] product { ("+" | "-") product } product = factor { ("*" | "/") factor } factor =
+// integer | "-" factor | "(" sum ")" | name | function "(" sum "," sum ")"
 class ExprParser {
  public:
   explicit ExprParser(std::string_view text) : text_(text) {}

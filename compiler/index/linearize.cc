@@ -57,7 +57,7 @@ std::optional<Expr> MergeOnce(const Expr& sum, const Ranges& ranges) {
     for (size_t i = 0; i < term.atoms.size(); ++i) {
       const Atom& atom = *term.atoms[i];
       if (atom.kind == Atom::Kind::kMod) {
-        // c*mod(e, k): is c*k*floordiv(e, k) there?
+        // c*mod(e, k): does the sum contain c*k*floordiv(e, k)?
         const Expr factor = FromTerm(WithoutAtom(term, i));
         const Expr quotient = FloorDiv(atom.left, atom.right, ranges);
         const Expr partner = factor * atom.right * quotient;
@@ -94,7 +94,7 @@ Expr SimplifySum(const Expr& expr, const Ranges& ranges) {
 }
 
 // Horner's scheme, simplified after each step: the sum of the leading coordinates is then already a
-// single floordiv when its mod comes.
+// single floordiv when the matching mod is added.
 Expr Linearize(ArrayRef<Expr> index, ArrayRef<Expr> shape, const Ranges& ranges) {
   FUSEC_CHECK(
       index.size() == shape.size(),

@@ -19,10 +19,10 @@ namespace {
 
 using Term = Expr::Term;
 
-constexpr int kMaxProofDepth = 8;   // atoms replaced one after the other
-constexpr int kProofBudget = 40;    // expressions looked at for one proof
-constexpr int kMaxBoundRounds = 8;  // atoms replaced in one bound
-constexpr int kMaxBoundDepth = 4;   // floordivs inside floordivs
+constexpr int kMaxProofDepth = 8;   // nested replacements of atoms
+constexpr int kProofBudget = 40;    // expressions examined for one proof
+constexpr int kMaxBoundRounds = 8;  // replacements for one bound
+constexpr int kMaxBoundDepth = 4;   // nested floordivs
 
 size_t Find(const Term& term, const Atom& atom) {
   size_t i = 0;
@@ -33,7 +33,7 @@ size_t Find(const Term& term, const Atom& atom) {
   return i;
 }
 
-// expr = atom*factor + rest, both of which may mention the atom again.
+// expr = atom*factor + rest, where factor and rest may contain the atom again.
 struct Factored {
   Factored(const Expr& expr, const Atom& atom) {
     Expr::Terms factor_terms, rest_terms;
@@ -51,9 +51,9 @@ struct Factored {
   Expr factor, rest;
 };
 
-// Proves expressions non-negative by replacing one atom after the other by a bound: where
-// expr = atom*factor + rest and factor >= 0, expr >= low(atom)*factor + rest. That holds for each
-// value of the symbols by itself, whatever else mentions the atom.
+// Proves expressions non-negative by replacing one atom after the other by a bound: where expr =
+// atom*factor + rest and factor >= 0, expr >= low(atom)*factor + rest. That holds for each
+// assignment of the symbols, even if factor or rest contains the atom.
 class Prover {
  public:
   explicit Prover(const Ranges& ranges) : ranges_(ranges) {}
@@ -75,8 +75,9 @@ class Prover {
   }
 
  private:
-  // In the order to try: what is computed before what it is computed from, symbols that others'
-  // bounds mention after those, and last the symbols bounded by numbers.
+  // The atoms that may be replaced, in the order to try: first floordivs, mods, minima and maxima,
+  // then symbols with symbolic bounds, then those of them that others' bounds mention, and last
+  // symbols with numeric bounds.
   Atoms Candidates(const Expr& expr) const {
     std::vector<std::pair<int, AtomRef>> ranked;
     for (const Term& term : expr.terms()) {
@@ -106,7 +107,8 @@ class Prover {
     const Ranges::Bounds* bounds = ranges_.Find(atom.name);
     if (bounds == nullptr) return kUseless;
     if (!bounds->low.AsConstant() || !bounds->high.AsConstant()) return kLoose;
-    // Numbers were all in the interval, unless the symbol stands in a product or more than once.
+    // The interval already accounts for numeric bounds, except that it treats repeated occurrences
+    // of a symbol, and factors of a product, as independent.
     int uses = 0;
     for (const Term& term : expr.terms()) {
       if (Find(term, atom) < term.atoms.size()) uses += term.atoms.size() > 1 ? 2 : 1;
@@ -126,7 +128,7 @@ class Prover {
     return false;
   }
 
-  // Whether atom*factor + rest >= 0, the atom taken at its low bound or its high one.
+  // Whether atom*factor + rest >= 0 if the atom is replaced by its lower or upper bound.
   bool WithBounds(const Atom& atom, const Factored& parts, bool low, int depth) {
     const auto holds_at = [&](const Expr& bound) {
       return NonNegative(bound * parts.factor + parts.rest, depth);
@@ -161,8 +163,8 @@ class Prover {
 
   bool CertainlyNonNegative(const Expr& expr) const { return ranges_.IntervalOf(expr).low >= 0; }
 
-  // A bound of the expression without loop variables and divisions, as far as that goes at once,
-  // with no search.
+  // A bound of the expression in which atoms are replaced by their bounds as far as possible,
+  // greedily and without search.
   Expr Bound(Expr expr, bool low, int depth) const {
     for (int round = 0; round < kMaxBoundRounds; ++round) {
       bool changed = false;
@@ -186,7 +188,7 @@ class Prover {
     if (atom.kind == Atom::Kind::kSymbol) {
       const Ranges::Bounds* bounds = ranges_.Find(atom.name);
       if (bounds == nullptr || (bounds->low.AsConstant() && bounds->high.AsConstant())) {
-        return std::nullopt;  // the interval knows, and keeping the name may cancel it
+        return std::nullopt;  // the interval covers it, and the symbol may still cancel
       }
       return low ? bounds->low : bounds->high;
     }
@@ -214,8 +216,8 @@ class Prover {
 
 bool Ranges::ProvenNonNegative(const Expr& expr) const {
   if (IntervalOf(expr).low >= 0) return true;
-  // Knowing nothing, be content with the interval: so what was simplified under ranges and printed
-  // is parsed, under none, as it stands.
+  // Without bounds there is no search: expressions that were simplified under ranges and printed
+  // are parsed without ranges, and must come out unchanged.
   if (bounds_.empty()) return false;
   return Prover(*this).NonNegative(expr, kMaxProofDepth);
 }

@@ -17,15 +17,15 @@ namespace {
 using Interval = Ranges::Interval;
 using Term = Expr::Term;
 
-constexpr int kMaxBoundDepth = 16;  // bounds of bounds of bounds ...
+constexpr int kMaxBoundDepth = 16;  // nested bounds and atoms
 constexpr Interval kUnknown{-kInfinity, kInfinity};
 
 int64_t Clamp(__int128 value) {
   return static_cast<int64_t>(std::clamp<__int128>(value, -kInfinity, kInfinity));
 }
 
-// low == -kInfinity and high == kInfinity mean unbounded and stay so; the two other combinations
-// are bounds that were cut to the nearest number we keep, which is still true of them.
+// A low of -kInfinity and a high of kInfinity mean unbounded and stay so. A low of kInfinity or a
+// high of -kInfinity is a bound that was clamped to the representable range, where it still holds.
 Interval Add(Interval a, Interval b) {
   return {a.low == -kInfinity || b.low == -kInfinity ? -kInfinity : Clamp(a.low + b.low),
           a.high == kInfinity || b.high == kInfinity ? kInfinity : Clamp(a.high + b.high)};
@@ -44,9 +44,9 @@ Interval FloorDivInterval(Interval a, Interval b) {
     a = {-a.high, -a.low};
     b = {-b.high, -b.low};
   }
-  // Zero is undefined, so a divisor that is never negative is at least 1.
+  // Division by zero is undefined, so a divisor that is never negative is at least 1.
   if (b.low == 0) b = {1, std::max<int64_t>(b.high, 1)};
-  if (b.low < 0) {  // of either sign: no larger than the dividend
+  if (b.low < 0) {  // either sign: |quotient| <= |dividend|
     const int64_t bound = std::max(std::abs(a.low), std::abs(a.high));
     return {-bound, bound};
   }

@@ -17,12 +17,13 @@ using Term = Expr::Term;
 constexpr int64_t kUnboundedSample = 1'000'000;
 constexpr int kMaxDepth = 32;
 
-// Values of the symbols at corners of their ranges. nullopt: no such value, or too large.
+// Evaluates expressions with each symbol at one end of its range. nullopt if a range is empty or a
+// value overflows.
 class Sample {
  public:
   enum class Corner { kLow, kHigh, kAgainst };
 
-  // kAgainst: each symbol where it makes `expr` small, as far as its linear terms tell.
+  // kAgainst: each symbol is at the end that makes its linear term in `expr` small.
   Sample(const Expr& expr, Corner corner, const Ranges& ranges)
       : expr_(expr), corner_(corner), ranges_(ranges) {}
 
@@ -64,7 +65,7 @@ class Sample {
         bounds == nullptr ? -kUnboundedSample : Evaluate(bounds->low, depth);
     const std::optional<int64_t> high =
         bounds == nullptr ? kUnboundedSample : Evaluate(bounds->high, depth);
-    if (!low || !high || *low > *high) return std::nullopt;  // a loop that runs not at all
+    if (!low || !high || *low > *high) return std::nullopt;  // a loop without iterations
     const int64_t value = AtLow(symbol) ? *low : *high;
     values_.emplace_back(symbol.name, value);
     return value;

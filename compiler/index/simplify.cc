@@ -24,7 +24,7 @@ namespace {
 
 using Term = Expr::Term;
 
-// The atoms of `dividend` less those of `divisor`, if all of those are there.
+// The atoms of `dividend` without those of `divisor`; nullopt if it lacks one of these.
 std::optional<Atoms> DivideAtoms(ArrayRef<AtomRef> dividend, ArrayRef<AtomRef> divisor) {
   Atoms rest(dividend);
   for (const AtomRef& atom : divisor) {
@@ -36,7 +36,8 @@ std::optional<Atoms> DivideAtoms(ArrayRef<AtomRef> dividend, ArrayRef<AtomRef> d
   return rest;
 }
 
-// Coefficients divide toward zero (7*i by 3 leaves i, -7*i leaves -i), the constant downward.
+// Coefficients of atoms are divided toward zero (7*i by 3 leaves i, -7*i leaves -i), the constant
+// term toward minus infinity.
 Division DivideByTerm(const Expr& dividend, const Term& divisor) {
   Expr::Terms quotient, remainder;
   for (const Term& term : dividend.terms()) {
@@ -53,8 +54,8 @@ Division DivideByTerm(const Expr& dividend, const Term& divisor) {
   return {Expr::FromTerms(std::move(quotient)), Expr::FromTerms(std::move(remainder))};
 }
 
-// Division by a sum such as past + sequence, led by its term of most atoms. A multiple of the
-// divisor is only taken out where that leaves fewer terms.
+// Polynomial division by a sum such as past + sequence, whose leading term is the one with the most
+// atoms. A multiple of the divisor is only taken out if that leaves fewer terms.
 Division DivideBySum(const Expr& dividend, const Expr& divisor) {
   const Term* lead = &divisor.terms()[0];
   for (const Term& term : divisor.terms()) {
@@ -93,7 +94,7 @@ Term CommonFactor(const Term& a, const Term& b) {
   return common;
 }
 
-// k, if k*divisor <= dividend < (k + 1)*divisor always.
+// The constant k with k*divisor <= dividend < (k + 1)*divisor, if that is proven.
 std::optional<int64_t> KnownQuotient(const Expr& dividend, const Expr& divisor,
                                      const Ranges& ranges) {
   if (dividend.terms().empty()) return 0;
@@ -112,10 +113,9 @@ std::optional<int64_t> KnownQuotient(const Expr& dividend, const Expr& divisor,
   return std::nullopt;
 }
 
-// A dividend and divisor taken apart, for FloorDiv and Mod alike:
+// Decomposes a dividend and a divisor, for FloorDiv and Mod alike:
 //   dividend = quotient*(scale*divisor) + scale*rest + offset,  0 <= offset < scale
-// so  floordiv = quotient + floordiv(rest, divisor)  and  mod = scale*mod(rest, divisor) + offset.
-// Where `settled`, 0 <= rest < divisor is proven. A divisor of zero is undefined, so what is proven
+// If `settled`, 0 <= rest < divisor is proven. A divisor of zero is undefined, so what is proven
 // non-negative may be taken as positive.
 class DividedExpr {
  public:
@@ -154,8 +154,9 @@ class DividedExpr {
     return true;
   }
 
-  // Finds a common factor of the divisor and some terms of the dividend: of 12*batch the factors
-  // that it shares with single terms, of 6*past + 6*seq also past + seq and its multiples.
+  // Divides by a common factor of the divisor and some terms of the dividend. For the divisor
+  // 12*batch it tries the factors that it shares with single terms; for 6*past + 6*seq also past +
+  // seq and its multiples.
   bool TakeCommonFactor() {
     Term content = divisor.terms()[0];
     for (const Term& term : divisor.terms()) content = CommonFactor(content, term);
@@ -177,7 +178,8 @@ class DividedExpr {
     return false;
   }
 
-  // The terms of `rest` that the factor divides without remainder, and the others.
+  // The terms of `rest` that the factor divides without remainder, divided by it, and the other
+  // terms.
   Division Split(const Term& factor) const {
     Expr::Terms multiple, small;
     for (const Term& term : rest.terms()) {
@@ -196,7 +198,7 @@ class DividedExpr {
     return {Expr::FromTerms(std::move(multiple)), Expr::FromTerms(std::move(small))};
   }
 
-  // Divides through by the factor, if the remainder is proven to be in [0, factor).
+  // Divides by the factor, if the remainder is proven to be in [0, factor).
   bool TakeFactor(const Expr& factor, const Division& division) {
     const Expr& remainder = division.remainder;
     const Expr new_divisor = *ExactQuotient(divisor, factor);
@@ -225,7 +227,7 @@ std::optional<__int128> ConstantQuotient(const Expr& dividend, const Expr& divis
   return FloorDivide(*dividend.AsConstant(), *divisor.AsConstant());
 }
 
-// The atom, if the expression is nothing but one.
+// The atom, if the expression is a single atom; else null.
 AtomRef AsAtom(const Expr& expr) {
   if (expr.terms().size() != 1 || expr.terms()[0].coefficient != 1 ||
       expr.terms()[0].atoms.size() != 1) {
@@ -234,8 +236,8 @@ AtomRef AsAtom(const Expr& expr) {
   return expr.terms()[0].atoms[0];
 }
 
-// Takes off inner mods that a mod by `divisor` repeats: mod(c*mod(x, m) + y, d) = mod(c*x + y, d)
-// where d divides c*m.
+// Drops an inner mod that a mod by `divisor` makes redundant: mod(c*mod(x, m) + y, d) = mod(c*x +
+// y, d) where d divides c*m.
 std::optional<Expr> DropInnerMod(const Expr& expr, const Expr& divisor) {
   for (const Term& term : expr.terms()) {
     for (size_t i = 0; i < term.atoms.size(); ++i) {

@@ -7,14 +7,15 @@
 
 namespace fusec {
 
-// Variables of kernels and of proofs in Exprs: symbols that no dim can be, whatever dims are
-// called.
+// Variables of kernels and of proofs, as symbols of Exprs. Their symbols never collide with those
+// of dims, whatever names dims have.
 
 Expr Variable(const std::string& name);
-// The symbol of that variable, and back; nullopt of a dim.
+// VariableSymbol gives the symbol of a variable, VariableOf the variable of a symbol (nullopt if
+// the symbol is a dim).
 std::string VariableSymbol(const std::string& name);
 std::optional<std::string> VariableOf(const std::string& symbol);
-// A variable whose bounds `ranges` know from now on.
+// A variable; its bounds are added to `ranges`.
 Expr SetVariable(Ranges& ranges, const std::string& name, const Expr& low, const Expr& high);
 
 }  // namespace fusec

@@ -10,7 +10,7 @@ namespace fusec {
 
 namespace {
 
-// Words between single spaces: "row", "Shape::kThreads", "long long".
+// Whether the text is made of words, "::" and spaces: "row", "Shape::kThreads", "long long".
 bool IsName(const std::string& text) {
   const bool is_made_of_words = std::all_of(
       text.begin(), text.end(), [](char c) { return IsWordCharacter(c) || c == ':' || c == ' '; });
@@ -27,7 +27,7 @@ CExpr CExpr::Make(Kind kind, std::string word, std::vector<CExpr> operands) {
 
 CExpr::CExpr(const char* text) : CExpr(Parse(text)) {}
 CExpr::CExpr(const std::string& name) : CExpr(Make(Kind::kName, name, {})) {
-  FUSEC_CHECK(IsName(name), "no name of a kernel: " + name);
+  FUSEC_CHECK(IsName(name), "not a name in a kernel: " + name);
 }
 CExpr::CExpr(int number) : CExpr(int64_t{number}) {}
 CExpr::CExpr(int64_t number)

@@ -12,13 +12,13 @@ namespace fusec {
 
 class CodeTokens;
 
-// An expression of a kernel, or a type in one: an immutable tree, cheap to copy. It is printed
-// once, when the kernel is, with the parentheses that its meaning needs and those that a reader
-// wants ((a / b) * c, a || (b && c)).
+// An expression or type in a kernel: an immutable tree that is cheap to copy. It is printed when
+// the whole kernel is printed, with the parentheses that its meaning needs and a few that help
+// readers ((a / b) * c, a || (b && c)).
 //
-// What planners write as fixed text is parsed where it stands ("threadIdx.x" % warp_size); a
-// std::string is a name, and nothing else. Operators build trees: a + b, a < b, a[i]; but ==, which
-// would read as a comparison of trees, is Equal(a, b), and so are && and || And and Or.
+// A const char* is parsed as fixed text ("threadIdx.x" % warp_size); a std::string is always a
+// single name. Operators build trees: a + b, a < b, a[i]. Because == and && on trees would be
+// misleading, they are functions: Equal(a, b), And(a, b), Or(a, b).
 class CExpr {
  public:
   enum class Kind : uint8_t {
@@ -43,7 +43,8 @@ class CExpr {
   CExpr(int64_t number);
   CExpr(bool) = delete;
 
-  // Of text that is no name: a literal, or what an op's template makes of scalars.
+  // Parses text that is more than a name: a literal, or the formula of an op with its operands
+  // filled in.
   static CExpr Parse(std::string_view text);
   // A type that is more than a name: "const float*", "__shared__ float".
   static CExpr Type(std::string text);
@@ -56,13 +57,14 @@ class CExpr {
   const CExpr& operand(size_t i) const { return operands()[i]; }
   bool IsBinary(std::string_view op) const { return kind() == Kind::kBinary && word() == op; }
 
-  // A subscript, and a member: vector.Dot("at")[lane].
+  // A subscript and a member access: vector.Dot("at")[lane].
   CExpr operator[](const CExpr& index) const;
   CExpr Dot(const std::string& member) const;
 
-  // Whether both are the same tree.
+  // Whether the trees are structurally equal.
   bool Is(const CExpr& other) const;
-  // Calls visit(word) for every word of every name; members belong to a type and are none.
+  // Calls visit(word) for every word of every name in the tree. Members are not names: they belong
+  // to a type.
   template <class Visit>
   void ForEachName(const Visit& visit) const {
     if (!node_) return;
@@ -71,7 +73,8 @@ class CExpr {
     for (const CExpr& operand : node_->operands) operand.ForEachName(visit);
   }
   bool Mentions(std::string_view name) const;
-  // With rename(word) in place of every word of names; what it returns is printed as it is.
+  // A copy with every word of every name replaced by rename(word); the replacement is printed as it
+  // is.
   template <class Rename>
   CExpr Renamed(const Rename& rename) const {
     if (!node_) return {};
@@ -85,7 +88,7 @@ class CExpr {
   }
 
   std::string ToString() const;
-  // In parentheses, if it consists of several operands.
+  // The same, in parentheses if it is a binary operation or a conditional.
   std::string ToOperandString() const;
 
  private:
@@ -110,7 +113,7 @@ inline CExpr operator>=(const CExpr& a, const CExpr& b) { return Binary(a, ">=",
 inline CExpr Equal(const CExpr& a, const CExpr& b) { return Binary(a, "==", b); }
 inline CExpr NotEqual(const CExpr& a, const CExpr& b) { return Binary(a, "!=", b); }
 inline CExpr Or(const CExpr& a, const CExpr& b) { return Binary(a, "||", b); }
-// Of none and another, the other.
+// If one of the two is empty, the result is the other.
 CExpr And(const CExpr& a, const CExpr& b);
 CExpr operator-(const CExpr& a);
 CExpr Not(const CExpr& a);

@@ -1,4 +1,5 @@
-// Expressions out of text. Ours are well formed; a FUSEC_CHECK fails for what this does not know.
+// Parses expressions. Their text comes from fusec itself; a FUSEC_CHECK fails on syntax that is not
+// supported here.
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -27,7 +28,7 @@ class ExpressionParser {
 
  private:
   void Check(bool is_known) const {
-    FUSEC_CHECK(is_known, "no expression of a kernel: " + std::string(text_));
+    FUSEC_CHECK(is_known, "not an expression of a kernel: " + std::string(text_));
   }
   char Peek(size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
@@ -50,7 +51,7 @@ class ExpressionParser {
     return Conditional(condition, then, ParseConditional());
   }
 
-  // The operator that is next; in template arguments > is none.
+  // The next binary operator, or "". Inside template arguments, > is not an operator.
   std::string_view PeekOperator() {
     SkipSpaces();
     for (const size_t length : {2, 1}) {
@@ -71,7 +72,7 @@ class ExpressionParser {
     return left;
   }
 
-  // Whether * or & belongs to a type in front of it: <float*>.
+  // Whether * or & is part of the type before it, as in <float*>, and not an operator.
   bool EndsType(std::string_view op) const {
     if (op != "*" && op != "&") return false;
     const size_t next = text_.find_first_not_of(" *&", at_);
@@ -93,7 +94,8 @@ class ExpressionParser {
     return ParsePostfix(ParsePrimary());
   }
 
-  // The type of a cast that is next: words of C alone, as others could be locals.
+  // The type of the cast that comes next, or "". Only built-in type names count, because other
+  // words could be local variables.
   std::string_view PeekCast() const {
     static const auto* const kTypes = new std::set<std::string_view>{
         "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double"};
@@ -174,7 +176,7 @@ class ExpressionParser {
 
   std::string_view text_;
   size_t at_ = 0;
-  bool in_template_ = false;  // whose arguments are next
+  bool in_template_ = false;  // template arguments are being parsed
 };
 
 }  // namespace

@@ -8,13 +8,16 @@
 
 namespace fusec {
 
-// The C type of a kernel's local that holds one element: f16 and bf16 exist in memory only, and are computed with as float.
+// The C type of a local variable that holds one element in a kernel. f16 and bf16 are storage
+// formats only: arithmetic on them is done in float.
 std::string CTypeName(Dtype dtype);
 
-// A number as a C literal of that type: "0.5f", "1e-05", "-3LL", "true". Infinities and NaN have none without headers, so their bits
-// are given to CUDA's __int_as_float, which the CPU's header has too; the smallest integers are parenthesized sums.
+// A number as a C literal of that type: "0.5f", "1e-05", "-3LL", "true". Infinities and NaN have no
+// literals without headers, so their bits are passed to CUDA's __int_as_float (for f64
+// __longlong_as_double), which the CPU's header defines as well. The smallest signed integers are
+// written as parenthesized sums.
 std::string CLiteral(double value, Dtype dtype);
-std::string CLiteral(int64_t value, Dtype dtype);  // of a u64: its bits
+std::string CLiteral(int64_t value, Dtype dtype);  // a u64 is passed as its bits
 inline std::string CLiteral(int value, Dtype dtype) {
   return CLiteral(static_cast<int64_t>(value), dtype);
 }

@@ -100,7 +100,7 @@ void CodeTokens::Add(const CExpr& expr, bool in_parentheses) {
     Add(expr);
 }
 
-// Operators that bind equally are one operation: a + b - c.
+// A chain of operators of equal precedence is one operation: a + b - c.
 void CodeTokens::AddChain(const CExpr& expr, int precedence) {
   std::vector<const CExpr*> chain;  // the last operator first
   const CExpr* left = &expr;
@@ -124,7 +124,8 @@ void CodeTokens::AddChain(const CExpr& expr, int precedence) {
   End();
 }
 
-// Parentheses keep the tree as it is; further ones say what few readers know by heart.
+// Adds an operand with the parentheses that the tree needs, and further ones where few readers know
+// the precedences by heart.
 void CodeTokens::AddOperand(const CExpr& operand, const CExpr& of, bool is_right) {
   const int outer = PrecedenceOf(of.word());
   bool in_parentheses = operand.kind() == Kind::kConditional;

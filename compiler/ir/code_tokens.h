@@ -9,9 +9,9 @@
 
 namespace fusec {
 
-// What stays together in a line.
+// A piece of a code line that is never broken.
 struct CodeToken {
-  // How tightly operators bind, as clang-format numbers them.
+  // Operator precedences, numbered as in clang-format.
   enum Precedence {
     kNoOperator = -1,
     kSemicolon,
@@ -28,24 +28,24 @@ struct CodeToken {
   };
   std::string text;
   int spaces = 0;                // in front of it
-  int precedence = kNoOperator;  // of an operator, comma or semicolon
+  int precedence = kNoOperator;  // if it is an operator, comma or semicolon
   bool opens = false, closes = false;
-  bool is_template = false;  // < and > around arguments
+  bool is_template = false;  // < or > around template arguments
   bool is_ternary = false;   // ? or :
   bool has_two_operands = true;
   std::vector<int> starts;  // precedences of the operations that begin here, outermost first
   int ends = 0;             // operations that end here
 };
 
-// Of +, <, && and the like.
+// The precedence of a binary operator such as + or &&; kNoOperator for other text.
 int PrecedenceOf(std::string_view binary_operator);
 
-// A line of code as its tokens, with the operations that they make up: what prints trees, and what
-// knows where a line may be broken.
+// A line of code as tokens, grouped into nested operations. Expression trees are printed through
+// it, and it tells where a line may be broken.
 class CodeTokens {
  public:
-  // Words as they are; spaces between them separate tokens. What stands behind a word without a
-  // space belongs to it.
+  // Adds words as they are; spaces separate tokens. A word that follows another without a space is
+  // appended to the same token.
   CodeTokens& Words(std::string_view text);
   CodeTokens& Space();
   CodeTokens& Add(const CExpr& expr);
@@ -55,7 +55,7 @@ class CodeTokens {
   CodeTokens& Comma() { return Mark(",", CodeToken::kComma).Space(); }
   // ` = `
   CodeTokens& Assign(std::string_view op = "=") { return Operator(op, CodeToken::kAssignment); }
-  // An operation begins with the next token, and ends with the last one.
+  // Begin: an operation starts with the next token. End: it ends with the last token.
   CodeTokens& Begin(int precedence);
   CodeTokens& End();
 
@@ -78,7 +78,7 @@ class CodeTokens {
   std::vector<CodeToken> tokens_;
   std::vector<int> begun_;  // operations that begin with the next token
   bool space_ = false;      // in front of it
-  bool is_word_ = false;    // the last one, to which more may belong
+  bool is_word_ = false;    // the last token is a word, to which more text may be appended
 };
 
 }  // namespace fusec

@@ -27,15 +27,15 @@ constexpr SmallFloat kHalf = {5, 10};
 constexpr SmallFloat kBFloat16 = {8, 7};
 constexpr SmallFloat kE4M3 = {4, 3};
 
-// Of a double.
+// The layout of a double.
 constexpr int kMantissaBits = 52, kBias = 1023;
 
-// 2^exponent, of a normal double.
+// 2^exponent, which must be a normal double.
 double PowerOfTwo(int exponent) {
   return std::bit_cast<double>(static_cast<uint64_t>(exponent + kBias) << kMantissaBits);
 }
 
-// The magnitude with these fields, where they are no infinity and no NaN.
+// The magnitude of a finite float with these exponent and mantissa fields.
 double Magnitude(int exponent, int mantissa, SmallFloat format) {
   if (exponent == 0) return mantissa * PowerOfTwo(1 - format.bias() - format.mantissa_bits);
   const auto biased = static_cast<uint64_t>(exponent - format.bias() + kBias);
@@ -44,8 +44,9 @@ double Magnitude(int exponent, int mantissa, SmallFloat format) {
                                    << (kMantissaBits - format.mantissa_bits));
 }
 
-// The bits of the nearest such float, ties to even, of a positive double whose exponent the format
-// has or which is less. A carry out of the mantissa is the next exponent.
+// The bits of the float in `format` that is nearest to a non-negative double, ties to even. The
+// double must not be beyond the format's exponents. A carry out of the mantissa increments the
+// exponent.
 int RoundedBits(double magnitude, SmallFloat format) {
   const auto bits = std::bit_cast<uint64_t>(magnitude);
   const int exponent = static_cast<int>(bits >> kMantissaBits) - kBias + format.bias();
@@ -74,7 +75,7 @@ double Widen(uint16_t bits, SmallFloat format) {
   return std::copysign(magnitude, (bits & 0x8000) != 0 ? -1.0 : 1.0);
 }
 
-// Straight from double, so that nothing is rounded twice.
+// Converts directly from double, so that nothing is rounded twice.
 uint16_t Narrow(double value, SmallFloat format) {
   const int sign = std::signbit(value) ? 0x8000 : 0;
   const int infinity = format.max_exponent() << format.mantissa_bits;

@@ -18,13 +18,15 @@ bool IsFloat(Dtype dtype);     // f32 f16 bf16 f64
 bool IsInteger(Dtype dtype);   // signed or unsigned, not bool
 bool IsUnsigned(Dtype dtype);  // u8 .. u64
 
-// Conversions between binary16/bfloat16 bit patterns and double; rounding is to nearest, ties to even.
+// Conversions between binary16 or bfloat16 bit patterns and double; rounding is to nearest, ties to
+// even.
 double HalfToDouble(uint16_t bits);
 uint16_t DoubleToHalf(double value);
 double BFloat16ToDouble(uint16_t bits);
 uint16_t DoubleToBFloat16(double value);
-// The same for floats of 8 bits in the layout E4M3 (OCP 8-bit Floating Point Specification): they end at
-// 448, all ones are NaN, and there are no infinities. Greater magnitudes saturate.
+// The same for 8-bit floats in the layout E4M3 (OCP 8-bit Floating Point Specification): the
+// largest value is 448, the bit pattern of all ones is NaN, and there are no infinities. Larger
+// magnitudes saturate to 448.
 double E4M3ToDouble(uint8_t bits);
 uint8_t DoubleToE4M3(double value);
 

@@ -11,10 +11,10 @@ namespace fusec {
 namespace {
 
 constexpr std::string_view kLoad = "load_";    // followed by its number
-constexpr const char* kRecorded = "recorded";  // its sources are known already
+constexpr const char* kRecorded = "recorded";  // its sources were recorded already
 
-// Runs an op's Lower to see which load is the result. The text of a scalar names a load; any other
-// text is a literal.
+// Runs an op's Lower to see which loads become the result. A scalar whose text is "load_<number>"
+// is a load; any other text is a literal.
 class SourceRecorder : public LowerContext {
  public:
   SourceRecorder(const Node& node, int result, ArrayRef<Expr> index, const Ranges& ranges,

@@ -2,8 +2,8 @@
 
 namespace fusec {
 
-// An attribute of a gather that fails a run: lengths that do not add up, say, send its indices
-// outside of the data. No policy for indices (--index-policy) gives these a meaning.
+// Attribute of a gather whose out-of-range indices must fail the run: they express a violated
+// condition, such as part lengths with a wrong sum. The --index-policy does not apply to it.
 inline constexpr const char* kFailsOutside = "fails_outside";
 
 }  // namespace fusec

@@ -17,14 +17,14 @@ std::string MakeIdentifier(const std::string& name) {
     } else if (inner && c != '.') {
       identifier += '_';
       identifier += c;
-    } else if (!identifier.empty()) {  // "/fc1/Gemm" begins with fc1
+    } else if (!identifier.empty()) {  // leading ones are dropped: "/fc1/Gemm"
       identifier += '_';
     }
   }
   return identifier.empty() ? "value" : identifier;
 }
 
-// The number n of "stem_n", if `name` is that.
+// The number n, if `name` is "stem_n".
 std::optional<uint64_t> NumberBehind(const std::string& stem, const std::string& name) {
   if (name.size() <= stem.size() + 1 || name.size() > stem.size() + 10) return std::nullopt;
   if (name.compare(0, stem.size(), stem) != 0 || name[stem.size()] != '_') return std::nullopt;

@@ -22,14 +22,14 @@ struct Derivation;
 
 // One SSA value: an input of a graph or a result of a node.
 struct Value {
-  std::string name;  // unique within its graph; the tensor's ONNX name made an identifier
+  std::string name;  // unique within its graph; an identifier made from the ONNX name
   TensorType type;
   Node* producer = nullptr;  // null for graph inputs
   int result_index = 0;
 };
 
 using ValueList = SmallVector<Value*, 4>;
-// Looked up, never walked through in order: that is the order of addresses.
+// For lookups only: iteration order would be the order of addresses, which differs between runs.
 using NodeSet = SmallPtrSet<const Node*, 16>;
 using ValueSet = SmallPtrSet<const Value*, 16>;
 
@@ -38,7 +38,8 @@ using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t
                                std::vector<double>, Exprs, Dtype>;
 using Attributes = std::map<std::string, Attribute>;
 
-// Where a node came from, kept through every pass; a node made from several keeps them all.
+// Where a node came from. Origins are kept through every pass; a node that is made from several
+// nodes keeps the origins of all of them.
 struct Origin {
   std::string onnx_node;    // "/top/top.0/Gemm"
   std::string onnx_op;      // "Gemm"
@@ -48,8 +49,8 @@ struct Origin {
 };
 using Provenance = std::vector<Origin>;
 
-// One operation. An optional operand that is absent is null. Attributes of a node are complete:
-// defaults are filled in by import.
+// One operation. An absent optional operand is null. Attributes are complete: import fills in the
+// defaults.
 class Node {
  public:
   OpKind kind;
@@ -59,9 +60,9 @@ class Node {
   Provenance provenance;
   TensorData constant;        // payload of kConstant
   std::string constant_hash;  // of kConstant; set even where the payload was not loaded
-  // Of kConstant: how it came about (compiler/ir/derivation.h); null where nobody follows that.
+  // Of kConstant: how it was made (compiler/ir/derivation.h); null if derivations are not tracked.
   std::shared_ptr<Derivation> derivation;
-  // Of kRegion: its unfused form, inputs matching the operands one to one.
+  // Of kRegion: the fused nodes as a graph, with one input per operand.
   std::unique_ptr<Graph> body;
 
   Value* result(int i = 0) const { return results[i].get(); }
@@ -78,25 +79,28 @@ class Node {
   }
 };
 
-// A copy of a node, its results and its body included, whose operands are what `operand_of` gives
-// for each that is there. The bytes of constants are shared.
+// A copy of a node, its results and its body. operand_of(operand) gives the operands of the copy.
+// The bytes of constants are shared.
 std::unique_ptr<Node> CopyNode(const Node& node, function_ref<Value*(Value*)> operand_of);
 
-// Whether a value is a constant of the model, which nothing writes. False of null.
+// Whether a value is a constant. False for null.
 bool IsConstant(const Value* value);
-// The data of a constant, for whatever it decides; null of other values, where only the constant's
-// hash is known, and of constants that get other values later. The constant's derivation remembers
-// that its data were looked at.
+// The data of a constant, for code whose decisions depend on it. Null for other values, for
+// constants of which only the hash is known, and for those that passes must not look into
+// (updatable constants, host tables). The constant's derivation records that its data was looked
+// at.
 const TensorData* Payload(const Value* value);
-// The same of these, too: for what computes with the data and decides nothing by them.
+// The data of any constant whose payload is loaded: for code that computes with it but makes no
+// decisions by it.
 const TensorData* StoredData(const Value* value);
 
-// Attribute of constants that get other values later (--updatable): a name that no other has, so
-// that no two are one. What is computed from them is updatable as well.
+// Attribute of constants whose values may be replaced after compilation (--updatable). Its value is
+// a unique name, so that no two such constants are merged. Constants computed from them are
+// updatable as well.
 inline constexpr const char* kUpdatable = "updatable";
 bool IsUpdatable(const Value* value);
 
-// A named size that is unknown until run time, and the range the user promised for it.
+// A named size that is unknown until run time, and the range that the user promised for it.
 struct DimSymbol {
   std::string name;
   int64_t low = 1;
@@ -104,8 +108,8 @@ struct DimSymbol {
   bool operator==(const DimSymbol&) const = default;
 };
 
-// An axis of an output whose size only run-time data tell: the output's type has room for the most
-// that it can be.
+// An axis of an output whose size is known only at run time. The output's type has the largest
+// possible size there.
 struct RunTimeSize {
   int output = 0;
   int axis = 0;
@@ -113,7 +117,7 @@ struct RunTimeSize {
 };
 
 // A function of tensors: inputs, nodes in execution order (every operand is defined before it is
-// used), outputs.
+// used) and outputs.
 class Graph {
  public:
   std::string name;
@@ -123,30 +127,31 @@ class Graph {
   ValueList outputs;
   std::vector<std::string> output_names;  // as the user calls them, one per output or none at all
   std::vector<std::string> input_names;   // as the user calls them, one per input or none at all
-  // Where there are any, the last output is an i64 vector that no user asked for: element k is the
-  // true size of the axis that run_time_sizes[k] names. The elements of the result come first in
-  // the output, row-major by its true dims; what is behind them may be anything.
+  // If this is not empty, the last output is an i64 vector that is not an output of the model:
+  // element k is the true size of the axis that run_time_sizes[k] names. The valid elements of such
+  // an output come first, row-major by its true dims; the contents behind them are undefined.
   std::vector<RunTimeSize> run_time_sizes;
   std::map<std::string, std::string> metadata;  // "opset", "ir_version", "producer", "file"
 
   Value* AddInput(std::string value_name, TensorType type);
-  // As the user calls them, or by the value where the graph was given no such names.
+  // The user's name of an input or output, or the name of its value if the graph has no such names.
   const std::string& InputName(size_t i) const;
   const std::string& OutputName(size_t i) const;
-  // How many outputs the model has: all but the run-time sizes.
+  // The number of the model's outputs: all outputs but the vector of run-time sizes.
   size_t model_output_count() const { return outputs.size() - (run_time_sizes.empty() ? 0 : 1); }
   Ranges SymbolRanges() const;
-  // A name not yet used by any value of this graph: `wanted` itself, or with a number behind it.
+  // A name that no value of this graph has: `wanted`, made an identifier, with a number appended if
+  // needed.
   std::string UniqueName(const std::string& wanted) const;
-  // Gives `value`, which is in the graph, a name like `wanted` that no other value has.
+  // Renames `value`, which must be in the graph, to UniqueName(wanted).
   void Rename(Value* value, const std::string& wanted);
-  // For the time in which a graph only grows: UniqueName then looks into a table instead of at all
-  // values, and gives no name a second time.
+  // Between these two calls, UniqueName looks names up in a table instead of scanning all values.
+  // In that time the graph may only grow, and a name that was given out is not given out again.
   void RememberNames();
   void ForgetNames() { names_.reset(); }
 
-  // How often each value is used as an operand or output, by value. Not for printing: keyed by
-  // pointer.
+  // How often each value is used as an operand or output. Do not iterate over it for output: the
+  // order is that of addresses.
   DenseMap<const Value*, int> CountUses() const;
   void ReplaceAllUses(const Value* from, Value* to);
   std::unique_ptr<Graph> Clone() const;
@@ -155,7 +160,7 @@ class Graph {
   std::unique_ptr<NameTable> names_;
 };
 
-// Appends nodes to a graph (or inserts before a place in it), inferring result types through the op
+// Adds nodes at the end of a graph or at a position in it, inferring result types through the op
 // table.
 class Builder {
  public:
@@ -167,16 +172,18 @@ class Builder {
   const Provenance& provenance() const { return provenance_; }
   Graph& graph() { return graph_; }
 
-  // Fails where the op's Infer rejects the operands. Result names come from `name_hint`, or the
-  // op's text.
+  // An error if the op's Infer rejects the operands. Results are named after `name_hint`, or else
+  // after the op.
   Result<Node*> Add(OpKind kind, ArrayRef<Value*> operands, Attributes attributes = {},
                     const std::string& name_hint = "");
-  // The same for ops with one result that are correct by construction; a rejection is our bug.
+  // The same for an op with one result whose operands are known to be valid; a rejection is a bug
+  // in fusec.
   Value* Make(OpKind kind, ArrayRef<Value*> operands, Attributes attributes = {},
               const std::string& name_hint = "");
   Value* Constant(TensorData data, const std::string& name_hint = "constant");
   Value* Scalar(Dtype dtype, double value);
-  // A fused group: its results have the names and types of the body's outputs.
+  // Adds a region, that is, a fused group of nodes. Its results have the names and types of the
+  // body's outputs.
   Node* Region(ArrayRef<Value*> operands, std::unique_ptr<Graph> body, Attributes attributes);
 
  private:
@@ -188,10 +195,10 @@ class Builder {
   Provenance provenance_;
 };
 
-// IR text. `parse(print(g)) == g`, payloads of big constants aside: those print shape and hash, and
-// the parser asks `payloads` for the bytes (by hash) or leaves them out.
+// IR text. Parse(Print(g)) equals g, except for payloads of big constants: Print writes only their
+// shape and hash, and Parse asks `payloads` for the bytes (by hash) or leaves them out.
 std::string Print(const Graph& graph);
-// Whether the text has all elements of a constant.
+// Whether the text of a constant lists its elements.
 bool PrintsElements(const Node& constant);
 std::string PrintNode(const Node& node);
 using PayloadLookup = std::function<std::optional<TensorData>(const std::string& hash)>;
@@ -199,8 +206,8 @@ Result<std::unique_ptr<Graph>> Parse(std::string_view text,
                                      const PayloadLookup& payloads = nullptr);
 bool Equal(const Graph& a, const Graph& b);
 
-// What is wrong with the graph, if anything: uses before definition, duplicate names, types that
-// Infer does not give, bodies that do not match their region, constants without payload or hash.
+// An error if the graph is malformed: uses before definition, duplicate names, types that differ
+// from what Infer gives, bodies that do not match their region, constants without payload and hash.
 Result<void> Verify(const Graph& graph);
 
 }  // namespace fusec

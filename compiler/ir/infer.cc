@@ -34,7 +34,7 @@ Result<void> CheckOperandCount(const OpDef& def, ArrayRef<Value*> operands) {
     return ModelError(std::string(def.text) + " has " + std::to_string(operands.size()) +
                       " operands, expected " + def.operands);
   }
-  // In a list of any length there is no operand to leave out.
+  // Operands of an op that takes any number of them cannot be absent.
   const size_t needed = count.most == SIZE_MAX ? operands.size() : count.least;
   for (size_t i = 0; i < needed; ++i) {
     if (operands[i] == nullptr) {

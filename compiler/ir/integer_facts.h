@@ -6,17 +6,19 @@
 
 namespace fusec {
 
-// What an element of an integer result is as an expression of the graph's symbols. Models compute
-// shapes so.
+// Context for computing one element of an integer result as an expression of the graph's symbols,
+// as models compute shapes.
 struct SymbolicContext {
   const Node& node;
-  ArrayRef<int64_t> index;  // of the result's element
-  // Of a pointwise op the element of each operand that meets it, of a reduction all that it folds.
+  ArrayRef<int64_t> index;  // of the element in the result
+  // For a pointwise op, the corresponding element of each operand; for a reduction, all elements
+  // that it folds.
   ArrayRef<Expr> operands;
   const Ranges& ranges;
 };
 
-// What the integers of one operand must stay below, so that those of the result stay below `limit`.
+// Context for finding a limit for the integers of one operand such that those of the result stay
+// below `limit`.
 struct LimitContext {
   struct Interval {
     int64_t least = 0, greatest = 0;
@@ -24,24 +26,25 @@ struct LimitContext {
   int operand = 0;
   Dtype dtype = Dtype::kI64;             // of the operand
   const std::optional<Expr>& limit;      // nullopt: the result may be anything
-  const std::optional<Interval>& other;  // of a binary op's other operand, if it is known
+  const std::optional<Interval>& other;  // range of a binary op's other operand, if known
   const Ranges& ranges;
 };
 
-// What an op asks of an operand whose integers choose places.
+// What an op requires of an operand whose integers are indices.
 struct IndexUse {
-  Exprs limits;              // each of which they must stay below
-  bool ascend = false;       // along their last axis, as the bounds of bags do
+  Exprs limits;         // the indices must stay below each of these
+  bool ascend = false;  // they must ascend along their last axis, as bag bounds do
 };
 
-// What an op says of integers, each of its own: a member is null, or gives nullopt, where there is
-// nothing to tell. Views and gathers need not say where their elements come from
-// (element_sources.h).
+// Facts that an op declares about integers. A member is null, or returns nullopt, if it does not
+// apply. Views and gathers need not declare where their elements come from (element_sources.h does
+// that).
 struct IntegerFacts {
   std::optional<Expr> (*symbolic)(const SymbolicContext&) = nullptr;    // pointwise, reductions
   std::optional<Expr> (*operand_limit)(const LimitContext&) = nullptr;  // pointwise, sorts
   std::optional<IndexUse> (*index_use)(const Node&, int operand) = nullptr;
-  bool keeps_order = false;  // a result never falls where an operand grows, but for overflow
+  // Monotonic: results never decrease when operands grow (overflow aside).
+  bool keeps_order = false;
 };
 
 const IntegerFacts& IntegerFactsOf(OpKind kind);

@@ -8,18 +8,20 @@
 
 namespace fusec {
 
-// Whether the parser reads `text` as one word, as it must for names of values and symbols: [A-Za-z_][A-Za-z0-9_.]*
+// Whether `text` is a valid name of a value or symbol, which the lexer reads as one word:
+// [A-Za-z_][A-Za-z0-9_.]*
 bool IsIdentifier(std::string_view text);
 
-// One word of IR text.
+// One token of IR text.
 struct Token {
   enum class Kind { kWord, kNumber, kString, kSymbol, kEnd };
   Kind kind = Kind::kEnd;
   std::string_view text;  // as written
-  std::string value;      // of a string: without quotes and escapes
+  std::string value;      // of a string: its contents, unescaped
 };
 
-// Splits IR text into words [A-Za-z0-9_.], numbers, quoted strings and single symbols (".." is one); # starts a comment.
+// Splits IR text into words [A-Za-z0-9_.], numbers, quoted strings and single-character symbols
+// (".." is one symbol); # starts a comment.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
@@ -30,7 +32,8 @@ class Lexer {
     return current_.kind != Token::Kind::kString && current_.kind != Token::Kind::kEnd &&
            current_.text == text;
   }
-  // Jumps over a symbolic dim: everything up to the comma or bracket that ends it, and returns it.
+  // Skips a symbolic dim, that is, everything up to the comma or bracket that ends it, and returns
+  // its text.
   Result<std::string_view> TakeDim();
 
   // `line 3, column 7: ` + message, at the current token.
@@ -43,7 +46,7 @@ class Lexer {
 
   std::string_view text_;
   size_t token_start_ = 0;
-  size_t position_ = 0;  // behind the current token
+  size_t position_ = 0;  // just after the current token
   Token current_;
 };
 

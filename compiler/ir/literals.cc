@@ -17,7 +17,7 @@ std::optional<T> Number(std::string_view text) {
   return value;
 }
 
-// Also reads nan, inf and -inf, which from_chars knows.
+// Floats include the words nan, inf and -inf, which from_chars parses.
 bool IsFloatToken(const Token& token) {
   if (token.kind == Token::Kind::kWord) {
     return token.text == "nan" || token.text == "inf" || token.text == "-inf";
@@ -70,7 +70,7 @@ Result<Attribute> ParseBracketList(Lexer& lexer) {
   return ParseList<int64_t>(lexer, [&] { return ExpectInt(lexer, "an integer"); });
 }
 
-// False if the text is no element of this dtype.
+// Writes element i. False if the text is not an element of the tensor's dtype.
 bool SetElement(TensorData& data, int64_t i, const Element& element) {
   const Dtype dtype = data.dtype();
   if (element.is_bits) {
@@ -94,13 +94,13 @@ bool SetElement(TensorData& data, int64_t i, const Element& element) {
     if (value) data.SetInt(i, *value);
     return value.has_value() && data.GetInt(i) == *value;
   }
-  // Through float, as reading a double first would round twice.
+  // Parsed as float, because reading a double first would round twice.
   if (dtype == Dtype::kF32 && element.text != "nan") {
     const std::optional<float> value = Number<float>(element.text);
     if (value) data.SetDouble(i, *value);
     return value.has_value();
   }
-  // The words nan and -nan differ in sign; ours has none.
+  // The word nan stands for the quiet NaN without a sign.
   const std::optional<double> value = element.text == "nan"
                                           ? std::numeric_limits<double>::quiet_NaN()
                                           : Number<double>(element.text);

@@ -5,14 +5,14 @@
 
 namespace fusec {
 
-// A row without its struct does not link.
+// A row without a definition is a link error.
 #define FUSEC_OP(Kind, text, onnx, operands, Class, algebra) OpFunctions Kind##Functions();
 #include "compiler/ir/op_list.def"
 #undef FUSEC_OP
 
 namespace {
 
-// The members that an op of its class must have, and must not have, beside Infer.
+// Checks that the functions of an op, besides Infer, are those that its class needs.
 void CheckFunctions(const OpDef& op) {
   const OpFunctions& functions = op.functions;
   const bool composite = op.op_class == OpClass::kComposite;

@@ -9,7 +9,8 @@
 namespace fusec {
 namespace {
 
-// What stands behind a constant's name: its elements, or the hash of a payload kept elsewhere.
+// What follows `constant()` in the text: its elements, or the hash of a payload that is stored
+// elsewhere.
 struct ConstantText {
   std::optional<std::vector<Element>> elements;
   std::string hash;
@@ -239,7 +240,7 @@ class Parser {
     return static_cast<int>(number);
   }
 
-  // sizes(0 axis 1, ...): of output 0
+  // sizes(0 axis 1, ...): run-time sizes, of axis 1 of output 0 and so on
   Result<void> ParseRunTimeSizes(Graph& graph) {
     FUSEC_TRY(Expect(lexer_, "("));
     while (true) {
@@ -275,7 +276,7 @@ class Parser {
     return {};
   }
 
-  // A new value under a name that neither `names` nor `others` know.
+  // Creates a value. Its name must be in neither `names` nor `others`, and is added to `names`.
   Result<std::unique_ptr<Value>> DefineValue(Names& names, const Names* others = nullptr) {
     FUSEC_TRY(Expect(lexer_, "%"));
     auto value = std::make_unique<Value>();

@@ -10,7 +10,8 @@
 namespace fusec {
 namespace {
 
-// Constants of at most this many elements show their values, bigger ones their hash.
+// Constants of at most this many elements are printed with their values, bigger ones with their
+// hash.
 constexpr int64_t kInlineElements = 16;
 constexpr size_t kColumns = 100;
 
@@ -26,7 +27,7 @@ std::string Quoted(std::string_view text) {
   return quoted + '"';
 }
 
-// The shortest text that reads back as the same number, always recognisable as a float.
+// The shortest text that reads back as the same number, always recognizable as a float.
 template <class T>
 std::string FloatText(T value) {
   if (std::isnan(value)) return "nan";
@@ -36,7 +37,7 @@ std::string FloatText(T value) {
   return text;
 }
 
-// NaNs other than the one that the word "nan" reads back as keep their bits: nan(4290772992).
+// NaNs that differ from the one that the word "nan" stands for keep their bits: nan(4290772992).
 std::string ElementText(const TensorData& data, int64_t i) {
   if (data.dtype() == Dtype::kBool) return data.GetInt(i) != 0 ? "true" : "false";
   if (data.dtype() == Dtype::kU64) return fmt::to_string(static_cast<uint64_t>(data.GetInt(i)));
@@ -103,7 +104,7 @@ std::string OriginText(const Origin& origin) {
 
 std::string NameText(const Value* value) { return value == nullptr ? "_" : "%" + value->name; }
 
-// The node up to its body.
+// The text of a node without its body.
 std::string NodeLine(const Node& node) {
   std::vector<std::string> names;
   std::vector<std::string> types;
@@ -134,7 +135,8 @@ class Printer {
  public:
   std::string Take() { return std::move(text_); }
 
-  // A body's symbols are its parent's unless it says otherwise.
+  // `inherited`: the symbols of the parent graph. The symbols of a body are only printed if they
+  // differ.
   void PrintGraph(const Graph& graph, int indent, const std::vector<DimSymbol>* inherited) {
     text_ += std::string(static_cast<size_t>(indent), ' ');
     PrintHeader(graph, inherited);

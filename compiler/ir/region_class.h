@@ -23,9 +23,9 @@ inline constexpr const char* kRegionClassWords =
     +1;  // without the first bar
 
 const char* RegionClassText(RegionClass region_class);
-// The class spelled `text`, or nothing.
+// The class spelled `text`, or nullopt.
 std::optional<RegionClass> FindRegionClass(std::string_view text);
-// The class of a region node, which the verifier has seen.
+// The class of a region node that has passed the verifier.
 RegionClass RegionClassOf(const Node& region);
 
 }  // namespace fusec

@@ -11,7 +11,7 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kMostElements = 256;
-constexpr int kDeepest = 500;  // ops behind each other, so that no model exhausts the stack
+constexpr int kDeepest = 500;  // longest chain of ops followed, so that no model exhausts the stack
 
 using Elements = std::optional<Exprs>;
 using Dims = std::vector<int64_t>;
@@ -34,7 +34,7 @@ int64_t Position(const Dims& index, const Dims& dims) {
   return position;
 }
 
-// The element of an operand of `dims` that meets element `index` of a broadcast result.
+// The position in an operand of `dims` that corresponds to element `index` of a broadcast result.
 int64_t BroadcastPosition(const Dims& index, const Dims& dims) {
   const size_t offset = index.size() - dims.size();
   int64_t position = 0;
@@ -99,7 +99,8 @@ class Evaluator {
     }
     if (moves) return Moved(node, dims);
     if (def.op_class == OpClass::kReduction) {
-      // One element folds everything that there is; what several fold is not followed.
+      // A reduction to one element folds all elements; reductions to several elements are not
+      // followed.
       const auto folded = count == 1 ? symbolic({node, {}, **operands[0], ranges_}) : std::nullopt;
       if (!folded) return std::nullopt;
       return Exprs{*folded};
@@ -114,7 +115,7 @@ class Evaluator {
     });
   }
 
-  // Of a view or gather, if every element is known to be one of an operand's.
+  // The elements of a view or gather, if each is known to be a copy of an operand's element.
   Elements Moved(const Node& node, const Dims& dims) {
     return ForEachElement(dims, [&](const Dims& index) -> std::optional<Expr> {
       const auto sources = ElementSources(
@@ -130,7 +131,7 @@ class Evaluator {
     });
   }
 
-  // If `index` is known, and inside.
+  // The element at `index`, if the index is constant and in range.
   std::optional<Expr> ElementAt(const Value* value, ArrayRef<Expr> index) {
     const Elements& elements = Of(value);
     if (!elements) return std::nullopt;
@@ -144,7 +145,7 @@ class Evaluator {
     return (*elements)[Position(at, dims)];
   }
 
-  // What `element` makes for every index, if it makes something for each.
+  // The results of `element` for every index; nullopt if one of them is nullopt.
   template <class Element>
   static Elements ForEachElement(const Dims& dims, Element element) {
     Exprs elements;
@@ -175,8 +176,8 @@ class Evaluator {
     }
   }
 
-  // A constant must be a number of the dtype, since wrapping is not followed. Symbols are sizes;
-  // only narrow and unsigned dtypes ask for a proof.
+  // Whether an element fits into the dtype, since wrapping is not modeled. Symbolic i32 and i64
+  // elements are sizes and are assumed to fit; other dtypes need a proof.
   bool Fits(const Expr& element, Dtype dtype) const {
     if (dtype == Dtype::kI64) return true;
     if (const std::optional<int64_t> number = element.AsConstant()) return InRange(*number, dtype);
@@ -196,7 +197,7 @@ class Evaluator {
     return number >= low && number <= high;
   }
 
-  // A float dtype holds every integer up to this one.
+  // The float dtype represents every integer up to this one.
   static int64_t MostExact(Dtype dtype) {
     const int digits = dtype == Dtype::kF64   ? 53
                        : dtype == Dtype::kF32 ? 24
@@ -228,7 +229,7 @@ class Evaluator {
 
   const Ranges& ranges_;
   ConstantLookup constant_of_;
-  int depth_ = 0;  // of values whose operands are being followed
+  int depth_ = 0;  // recursion depth
   const Elements unknown_;
   std::unordered_map<const Value*, Elements> memo_;  // looked up, never iterated
 };

@@ -6,18 +6,17 @@
 
 namespace fusec {
 
-// The tensor that a value is, if it depends on constants alone and is known to whoever asks; else
-// null.
+// Returns the tensor that a value holds if it depends on constants alone and the caller knows it,
+// else null.
 using ConstantLookup = function_ref<const TensorData*(const Value*)>;
 
 // The elements, row-major, of a small integer or bool tensor (static shape, at most 256 elements)
-// as expressions of the graph's symbols; nullopt if any of them depends on data. Follows what
-// exporters compute shapes with: constants through views, gathers with known indices, ops that say
-// what they make of symbols (IntegerFacts::symbolic; comparisons where `ranges` decide them), and
-// reductions to one element. A float tensor is followed, too, while its elements are integers that
-// its dtype holds exactly: exporters count in floats. Values that no such rule follows are asked of
-// `constant_of`. Integers of 32 and 64 bits that are not constants are taken not to overflow: they
-// are sizes.
+// as expressions of the graph's symbols; nullopt if any of them depends on data. It follows the ops
+// with which exporters compute shapes: constants, views, gathers with known indices, ops with a
+// rule for symbols (IntegerFacts::symbolic; comparisons only where `ranges` decide them), and
+// reductions to one element. Float tensors are followed as well while their elements are integers
+// that the dtype represents exactly, because exporters count in floats. For other values,
+// `constant_of` is asked. Symbolic i32 and i64 values are sizes and are assumed not to overflow.
 std::optional<Exprs> SymbolicContents(const Value* value, const Ranges& ranges,
                                       ConstantLookup constant_of = nullptr);
 

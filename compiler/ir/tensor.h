@@ -14,7 +14,7 @@ namespace fusec {
 using Shape = Exprs;
 using ShapeRef = ArrayRef<Expr>;
 
-// What is known of a tensor before it exists: element type and symbolic dims, row-major.
+// The type of a tensor: element type and symbolic dims, row-major.
 struct TensorType {
   Dtype dtype = Dtype::kF32;
   Shape shape;
@@ -29,12 +29,13 @@ struct TensorType {
 // The static dims, or nullopt if any is symbolic.
 std::optional<std::vector<int64_t>> StaticShape(ShapeRef shape);
 
-// A dense row-major tensor whose bytes live somewhere with an owner: a heap buffer, or a mapped file.
+// A dense row-major tensor. Its bytes belong to a shared owner: a heap buffer or a mapped file.
 class TensorData {
  public:
   TensorData() = default;
   TensorData(Dtype dtype, std::vector<int64_t> dims);  // zeros
-  // A view; `owner` keeps the bytes alive. `in_file` says that they are a read-only mapping of one.
+  // A view of `bytes`, which `owner` keeps alive. `in_file` says that they are a read-only mapping
+  // of a file.
   TensorData(Dtype dtype, std::vector<int64_t> dims, std::shared_ptr<const void> owner,
              const std::byte* bytes, bool in_file = false);
 
@@ -53,20 +54,22 @@ class TensorData {
   int64_t element_count() const { return element_count_; }
   size_t byte_count() const { return static_cast<size_t>(element_count_) * DtypeBytes(dtype_); }
   const std::byte* bytes() const { return bytes_; }
-  std::byte* mutable_bytes();  // only for tensors made as zeros
+  std::byte* mutable_bytes();  // only for tensors that were constructed as zeros
 
-  // The same bytes in another shape of as many elements.
+  // The same bytes with another shape of as many elements.
   TensorData Reshaped(std::vector<int64_t> dims) const;
-  // Visits all bytes in order, a few megabytes at a time, and lets go of each piece (see ReleasePages)
-  // when it was visited: a file may be bigger than memory.
+  // Visits all bytes in order, at most 8 MiB at a time, and releases the pages of each piece (see
+  // ReleasePages) after its visit: a file may be bigger than memory.
   void ForEachPiece(function_ref<void(const std::byte* bytes, size_t count)> visit) const;
-  // Takes a file's bytes out of this process's memory; they are read again when touched. Bytes on the heap stay.
+  // Drops the resident pages of a mapped file; they are read again on the next access. Bytes on the
+  // heap are not affected.
   void ReleasePages() const;
 
-  // Any dtype, converted. Integers beyond 2^53 need GetInt; GetInt of a u64 returns its bits.
+  // These convert from and to any dtype. Integers beyond 2^53 need GetInt; GetInt of a u64 returns
+  // its bits.
   double GetDouble(int64_t i) const;
   int64_t GetInt(int64_t i) const;
-  void SetDouble(int64_t i, double value);  // rounds to the dtype; to integers as a C cast, saturating
+  void SetDouble(int64_t i, double value);  // rounds; to integers it truncates and saturates
   void SetInt(int64_t i, int64_t value);    // wraps to the dtype's width
 
   std::string Hash() const;  // XXH3-128 of dtype, dims and bytes, hexadecimal

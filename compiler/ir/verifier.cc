@@ -79,7 +79,7 @@ class Verifier {
 
   Result<void> CheckNames(const char* what, size_t values, size_t names) const {
     if (names == 0 || names == values) return {};
-    return ModelError(fmt::format("graph @{}: {} {}s have {} names, expected as many or none",
+    return ModelError(fmt::format("graph @{}: {} {}s have {} names, expected one each or none",
                                   graph_.name, values, what, names));
   }
 
@@ -98,7 +98,8 @@ class Verifier {
     return CheckSize(value);
   }
 
-  // Even for the smallest sizes its bytes can be counted, so that no position overflows.
+  // An error if the value has more than 2^62 bytes even for the smallest sizes, because positions
+  // in it could overflow.
   Result<void> CheckSize(const Value& value) const {
     constexpr int64_t kMostBytes = int64_t{1} << 62;
     __int128 bytes = DtypeBytes(value.type.dtype);
@@ -112,7 +113,7 @@ class Verifier {
     return {};
   }
 
-  // Every symbol in it is declared.
+  // An error if the dim uses a symbol that the graph does not declare.
   Result<void> CheckDim(const Expr& dim, const std::string& owner) const {
     std::vector<std::string> used;
     dim.CollectSymbols(used);
@@ -180,7 +181,7 @@ class Verifier {
     if (auto attributes = CheckAttributes(node.kind, node.attributes); !attributes)
       return Bad(attributes.error().message);
     if (node.constant_hash.empty()) return Bad("a constant needs its payload or hash");
-    if (node.constant.bytes() == nullptr) {  // not loaded: the type is all we know
+    if (node.constant.bytes() == nullptr) {  // not loaded: only the type is known
       std::vector<TensorType> types;
       for (const auto& result : node.results) types.push_back(result->type);
       return types;
@@ -218,7 +219,7 @@ class Verifier {
   const Ranges ranges_;
   std::string place_;  // the part of the graph being looked at, for messages
   std::set<std::string> symbols_;
-  std::map<std::string, int64_t> smallest_;  // sizes of the symbols, but 0
+  std::map<std::string, int64_t> smallest_;  // lower bounds of the symbols, at least 1
   std::set<std::string> names_;
   ValueSet defined_;
 };

@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Which stage of the scores is given out as result 3.
+// The stage of the scores that becomes result 3.
 enum ScoresStage : int64_t { kRawScores, kCappedScores, kMaskedScores, kProbabilities };
 
 std::vector<const TensorType*> OperandTypes(ArrayRef<Value*> operands) {
@@ -86,8 +86,8 @@ InferResult InferAttention(const InferContext& context) {
 
 // --- reference ---
 
-// Reads q, k or v, whether stored as [batch, heads, length, size] or packed as [batch, length,
-// heads * size], behind the past if any.
+// Reads q, k or v, stored as [batch, heads, length, size] or packed as [batch, length, heads *
+// size]. Positions of the past, if there is one, come first.
 class HeadReader {
  public:
   HeadReader(const ReferenceTensor& tensor, const ReferenceTensor* past, int64_t heads)
@@ -187,14 +187,14 @@ Result<void> ReferenceAttention(ReferenceContext& context) {
 
 // --- decomposition ---
 
-// [batch, length, heads * size] as [batch, heads, length, size].
+// Reshapes [batch, length, heads * size] to [batch, heads, length, size].
 Value* Unpacked(Formula& f, Value* x, const Expr& heads, const Expr& size) {
   if (x->type.rank() == 4) return x;
   x = f.Reshape(x, {x->type.shape[0], x->type.shape[1], heads, size});
   return f.Transpose(x, {0, 2, 1, 3});
 }
 
-// Every head of k or v `times` times: [h0, h0, h1, h1, ...].
+// Repeats every head of k or v `times` times: [h0, h0, h1, h1, ...].
 Value* RepeatedHeads(Formula& f, Value* x, int64_t times) {
   if (times == 1) return x;
   const Shape shape = x->type.shape;
@@ -216,7 +216,7 @@ Value* PaddedMask(const Node& node, Builder& builder, const Expr& total_length) 
                       {{"pads", pads}, {"mode", std::string("constant")}});
 }
 
-// The scores with -infinity where mask, causality or padding forbid a look.
+// The scores with -infinity where mask, causality or padding exclude a key.
 Value* MaskedScores(const Node& node, Builder& builder, const AttentionShape& s, Value* scores) {
   Formula f(builder);
   const Dtype dtype = scores->type.dtype;
@@ -251,8 +251,8 @@ Result<ValueList> DecomposeAttention(const Node& node, Builder& builder) {
     key = f.Concat({node.operand(4), key}, 2);
     value = f.Concat({node.operand(5), value}, 2);
   }
-  // ONNX multiplies q and k by sqrt(scale) each; once by scale is the same product, and one tensor
-  // less to touch.
+  // ONNX multiplies q and k by sqrt(scale) each. Multiplying q alone by scale gives the same
+  // product and saves a pass over k.
   const double scale = node.Float("scale");
   if (scale != 1) q = f.Mul(q, scale);
   const Dtype q_dtype = q->type.dtype;

@@ -7,7 +7,7 @@
 namespace fusec {
 namespace {
 
-// What one of q, k, v is made of.
+// The sizes of one of q, k and v.
 struct HeadShape {
   Expr batch, heads, length, size;
 };

@@ -27,7 +27,8 @@ Result<void> CheckVector(const InferContext& context, int i, const Expr& length)
       fmt::format("operand {} is {}, expected [{}]", i, vector.ToString(), length.ToString()));
 }
 
-// [count] as [count, 1, 1, ...], to meet axis `axis` of a tensor of `rank`.
+// Reshapes [count] to [count, 1, 1, ...], so that it broadcasts along axis `axis` of a tensor of
+// `rank`.
 Value* AlongAxis(Formula& f, Value* vector, int axis, int rank) {
   Shape shape(rank - axis, Expr(1));
   shape[0] = vector->type.shape[0];
@@ -42,9 +43,9 @@ Value* Normalized(Formula& f, Value* x, ArrayRef<int64_t> axes, double epsilon) 
   return f.Div(d, f.Unary(OpKind::kSqrt, f.Add(variance, least), "deviation"));
 }
 
-// factor = scale / sqrt(variance + epsilon),   offset = bias - mean * factor
-// y = x * factor + offset
-// With constant statistics both fold to [C] constants. Operands are x, scale, bias, mean, variance.
+// factor = scale / sqrt(variance + epsilon), offset = bias - mean * factor y = x * factor + offset
+// If the statistics are constant, factor and offset are folded to constants [C]. Operands are x,
+// scale, bias, mean, variance.
 struct BatchNormalizationOp {
   static constexpr AttributeSpec kAttributes[] = {{"epsilon", "float"}};
   static Result<void> Import(ImportContext& context) {
@@ -92,7 +93,7 @@ struct BatchNormalizationOp {
   }
 };
 
-// {epsilon, num_groups, per_group}: C / num_groups channels with all their positions are normalised
+// {epsilon, num_groups, per_group}: C / num_groups channels with all their positions are normalized
 // together. Scale and bias are per channel, or per group (ONNX before opset 21).
 struct GroupNormalizationOp {
   static constexpr AttributeSpec kAttributes[] = {
@@ -147,7 +148,7 @@ struct GroupNormalizationOp {
   }
 };
 
-// {epsilon}: every channel of every sample by itself. operands x, scale, bias
+// {epsilon}: normalizes every channel of every sample separately. Operands are x, scale, bias.
 struct InstanceNormalizationOp {
   static constexpr AttributeSpec kAttributes[] = {{"epsilon", "float"}};
   static Result<void> Import(ImportContext& context) {

@@ -1,4 +1,4 @@
-// Sliding products: conv.
+// conv: products of weights with sliding windows.
 #include <fmt/format.h>
 
 #include "compiler/import/import_context.h"
@@ -12,7 +12,7 @@
 namespace fusec {
 namespace {
 
-// The windows of a node that is in the IR.
+// The windows of a conv node of the IR.
 Windows WindowsOf(const Node& node) {
   const std::vector<int64_t> weights = *StaticShape(node.operand(1)->type.shape);
   return {{weights.begin() + 2, weights.end()},
@@ -87,7 +87,7 @@ struct ConvOp {
       const int64_t stride = context.Ints("strides")[i];
       const int64_t dilation = context.Ints("dilations")[i];
       if (stride < 1 || dilation < 1 || pads[i] < 0 || pads[count + i] < 0) {
-        return ModelError("strides and dilations are expected above 0, and no pads below it");
+        return ModelError("expected strides and dilations of at least 1 and pads of at least 0");
       }
       const int64_t span = ((*weights)[2 + i] - 1) * dilation + 1;
       const Expr room = x.shape[2 + i] + (pads[i] + pads[count + i]) - span;
@@ -128,7 +128,8 @@ struct ConvOp {
     return {};
   }
 
-  // One product: w as [G, M/G, C*K] times the windows as [N, G, C*K, positions], K kernel places.
+  // One matrix product: w as [G, M/G, C*K] times the windows as [N, G, C*K, positions], where K is
+  // the number of kernel places.
   static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const int64_t group = node.Int("group");

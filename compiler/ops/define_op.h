@@ -5,8 +5,9 @@
 
 namespace fusec {
 
-// The members that `Op` has, as a table row. Members: Import, Infer, Reference, Lower, Decompose;
-// of its attributes kAttributes, and of floats with a default kDefaults.
+// Builds the OpFunctions of an op from the members that `Op` defines: the functions Import, Infer,
+// Reference, Lower and Decompose, the list kAttributes, and the list kDefaults of float attributes
+// with default values.
 template <class Op>
 OpFunctions FunctionsOf() {
   OpFunctions functions;
@@ -26,7 +27,7 @@ OpFunctions FunctionsOf() {
   return functions;
 }
 
-// What `Op` says of integers. Members: Symbolic, OperandLimit, UseOfIndices, kKeepsOrder.
+// Builds the IntegerFacts from the members Symbolic, OperandLimit, UseOfIndices and kKeepsOrder.
 template <class Op>
 IntegerFacts IntegerFactsOf() {
   IntegerFacts facts;

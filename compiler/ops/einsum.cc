@@ -15,7 +15,7 @@
 namespace fusec {
 namespace {
 
-// A tensor whose axes have names.
+// A tensor with a label for each axis.
 struct Labeled {
   Value* value = nullptr;
   EinsumLabels labels;
@@ -50,7 +50,7 @@ class EinsumWriter {
   }
 
  private:
-  // Operand i without repeated labels: of "ii" only the diagonal is looked at.
+  // Operand i without repeated labels: of "ii" only the diagonal is kept.
   Labeled Operand(ArrayRef<Value*> operands, size_t i) {
     Labeled x{operands[i], equation_.operands[i]};
     for (size_t a = 0; a < x.labels.size(); ++a) {
@@ -81,8 +81,8 @@ class EinsumWriter {
     shape.push_back(n * n);
     Value* flat = f_.Reshape(f_.Transpose(x.value, perm), shape);
     Value* diagonal = f_.Slice(flat, static_cast<int>(labels.size()), 0, n, *n.AsConstant() + 1);
-    // The new axis, now last, goes to where axis a was, so that the search for repeats goes on
-    // behind it.
+    // The new axis, which is last, moves to where axis a was, so that the search for repeats
+    // continues behind it.
     std::vector<int64_t> order;
     for (size_t axis = 0; axis < labels.size(); ++axis) order.push_back(static_cast<int64_t>(axis));
     order.insert(order.begin() + static_cast<int64_t>(a), static_cast<int64_t>(labels.size()));
@@ -116,7 +116,7 @@ class EinsumWriter {
     return shape;
   }
 
-  // Dims of 1 that stand for more, made that many, for the labels given.
+  // Expands the dims of 1 that broadcast, for the labels given.
   Labeled Widened(const Labeled& x, const EinsumLabels& labels) {
     Shape shape = x.value->type.shape;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -150,7 +150,7 @@ class EinsumWriter {
     return MatMul(Widened(a, batch), Widened(b, batch), batch, summed, left, right);
   }
 
-  // x with its axes in the order of `all` and 1 for those that it lacks.
+  // x with its axes in the order of `all`, and a dim of 1 for labels that it lacks.
   Value* Spread(const Labeled& x, const EinsumLabels& all) {
     EinsumLabels own;
     for (const EinsumLabel label : all) {
@@ -167,7 +167,7 @@ class EinsumWriter {
 
   Labeled MatMul(const Labeled& a, const Labeled& b, const EinsumLabels& batch,
                  const EinsumLabels& summed, const EinsumLabels& left, const EinsumLabels& right) {
-    // An operand that already lies the other way round is taken as stored.
+    // An operand whose matrix is stored transposed is used as stored.
     const bool transpose_a = a.labels == Joined(batch, summed, left) && !left.empty();
     const bool transpose_b = b.labels == Joined(batch, right, summed) && !right.empty();
     Value* rows = Matrix(a, batch, transpose_a ? summed : left, transpose_a ? left : summed);

@@ -43,7 +43,8 @@ Result<EinsumLabels> ParseTerm(const std::string& term, int ellipsis_rank) {
   return labels;
 }
 
-// Without "->": the ellipsis, then the letters that occur once, in alphabetical order.
+// The result of an equation without "->": the ellipsis, then the letters that occur once, in
+// alphabetical order.
 std::string ImplicitResult(const std::string& operands) {
   std::map<char, int> counts;
   for (const char c : operands) {

@@ -10,16 +10,17 @@
 
 namespace fusec {
 
-// An axis of an einsum: a letter, or for a dim under an ellipsis 256 plus its distance from the
-// ellipsis' last dim.
+// An axis of an einsum: a letter, or, for a dim that an ellipsis stands for, 256 plus its distance
+// from the last such dim.
 using EinsumLabel = int;
 using EinsumLabels = std::vector<EinsumLabel>;
 
-// "b...ij,bjk->b...ik" with the ellipses spelled out for operands of known rank.
+// An equation such as "b...ij,bjk->b...ik", with ellipses replaced by labels according to the ranks
+// of the operands.
 struct EinsumEquation {
   std::vector<EinsumLabels> operands;
   EinsumLabels result;
-  std::map<EinsumLabel, Expr> sizes;  // an operand's own dim may also be 1, which broadcasts
+  std::map<EinsumLabel, Expr> sizes;  // an operand's dim may also be 1, which broadcasts
 
   static Result<EinsumEquation> Parse(const std::string& equation, ArrayRef<Shape> shapes);
   Shape ResultShape() const;

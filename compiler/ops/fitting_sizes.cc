@@ -13,8 +13,8 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kAllTriedUpTo = 512;
-constexpr int64_t kLargestTried = 65536;  // as large as a symbol is unless --dim says more
-constexpr size_t kMostPairsTried = 64;    // of symbols that may be one
+constexpr int64_t kLargestTried = 65536;  // the largest size of a symbol without --dim
+constexpr size_t kMostPairsTried = 64;    // pairs of symbols that may be equal
 
 bool EqualWhere(const Expr& a, const Expr& b, const std::string& symbol, const Expr& size) {
   const auto replace = [&](const std::string& name) {
@@ -23,8 +23,8 @@ bool EqualWhere(const Expr& a, const Expr& b, const std::string& symbol, const E
   return a.Substitute(replace, Ranges()) == b.Substitute(replace, Ranges());
 }
 
-// Small sizes, and those around the numbers in the expressions and around their quotients, where a
-// larger run would begin or end.
+// Small sizes, and those around the numbers in the expressions and around quotients of these, where
+// a range of larger fitting sizes would begin or end.
 std::set<int64_t> SizesToTry(const Expr& a, const Expr& b) {
   std::set<int64_t> numbers = {1, kLargestTried};
   const std::string text = a.ToString() + " " + b.ToString();
@@ -45,7 +45,7 @@ std::set<int64_t> SizesToTry(const Expr& a, const Expr& b) {
   return sizes;
 }
 
-// A symbol of `a` that makes it `b` by being one of b's.
+// A symbol of `a` that makes `a` equal to `b` if it is the same as a symbol of `b`.
 std::optional<FittingDim> SameDims(const Expr& a, const Expr& b) {
   std::vector<std::string> of_a, of_b;
   a.CollectSymbols(of_a);
@@ -60,7 +60,8 @@ std::optional<FittingDim> SameDims(const Expr& a, const Expr& b) {
   return std::nullopt;
 }
 
-// The sizes of one symbol for which `a` is `b`, if they are one run and not all.
+// The sizes of one symbol for which `a` equals `b`, if they are one contiguous range and not all
+// sizes.
 std::optional<FittingDim> FittingSizes(const Expr& a, const Expr& b) {
   std::vector<std::string> symbols;
   a.CollectSymbols(symbols);
@@ -87,8 +88,8 @@ std::optional<FittingDim> FittingSizes(const Expr& a, const Expr& b) {
 
 bool IsPlain(const AtomRef& atom) { return atom->kind == Atom::Kind::kSymbol; }
 
-// What a symbol is where `product`, a number times that symbol, is `sum`: a sum of products of
-// other symbols, which sizes are.
+// Solves `product` = `sum` for a symbol, where `product` is a number times that symbol and `sum` is
+// a sum of products of other symbols.
 std::optional<FittingDim> Multiple(const Expr& product, const Expr& sum) {
   if (product.terms().size() != 1 || product.terms()[0].atoms.size() != 1) return std::nullopt;
   const auto& [factor, atoms] = product.terms()[0];
@@ -105,13 +106,14 @@ std::optional<FittingDim> Multiple(const Expr& product, const Expr& sum) {
   return FittingDim{symbol, 0, 0, Expr::FromTerms(std::move(terms)).ToString()};
 }
 
-// `symbol` as a multiple of `factor`, a number: the symbol that counts it has a name of its own.
+// Makes `symbol` a multiple of the number `factor`, with a new symbol for the quotient: `items` is
+// `items_per_9*9`.
 FittingDim MultipleOf(const std::string& symbol, int64_t factor) {
   const std::string number = std::to_string(factor);
   return FittingDim{symbol, 0, 0, symbol + "_per_" + number + "*" + number};
 }
 
-// The divisions by numbers that `expr` is made of, at any depth.
+// Collects the divisions by numbers in `expr`, at any depth.
 void CollectDivisions(const Expr& expr, Atoms& divisions) {
   for (const Expr::Term& term : expr.terms()) {
     for (const AtomRef& atom : term.atoms) {
@@ -124,8 +126,8 @@ void CollectDivisions(const Expr& expr, Atoms& divisions) {
   }
 }
 
-// Where `a` and `b` are equal if a symbol that they divide by a number has a certain remainder: [n]
-// as [3, n / 3], or [n - 1] as [3, (n - 1) / 3].
+// Looks for a symbol that `a` or `b` divides by a number, and for a remainder of that division with
+// which `a` equals `b`: for example [n] reshaped to [3, n / 3], or [n - 1] to [3, (n - 1) / 3].
 std::optional<FittingDim> DividedEvenly(const Expr& a, const Expr& b) {
   constexpr int64_t kMostTried = 64;
   Atoms divisions;

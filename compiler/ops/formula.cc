@@ -16,7 +16,8 @@ Result<void> Formula::Finish(ArrayRef<Value*> outputs) {
     placed.fitting_dim = problem_->fitting_dim;
     return tl::unexpected<Error>(std::move(placed));
   }
-  const auto count = static_cast<size_t>(context_->output_count());  // without those behind
+  // Optional outputs at the end may be absent.
+  const auto count = static_cast<size_t>(context_->output_count());
   for (size_t i = 0; i < std::min(outputs.size(), count); ++i) {
     if (outputs[i] != nullptr) context_->SetOutput(static_cast<int>(i), outputs[i]);
   }

@@ -12,19 +12,21 @@ namespace fusec {
 
 class ImportContext;
 
-// Writes formulas into a graph, for Decompose and Import: `f.Div(f.Sub(x, mean), deviation)`.
+// Adds the nodes of formulas to a graph, for Decompose and Import: `f.Div(f.Sub(x, mean),
+// deviation)`.
 class Formula {
  public:
-  // For Decompose: every call is correct by construction, what could be wrong with the operands
-  // having been rejected by the composite's Infer.
+  // For Decompose: every call must be valid, because the composite's Infer has already rejected bad
+  // operands.
   explicit Formula(Builder& builder) : builder_(builder) {}
-  // For Import: what an op refuses is kept, all later calls do nothing, and Finish gives the error.
+  // For Import: the first error of an op is kept, all later calls do nothing, and Finish returns
+  // the error.
   explicit Formula(ImportContext& context);
-  // Makes `outputs` the results of the ONNX node; null for one that nobody may read. Of optional
-  // ones the node may have fewer.
+  // Makes `outputs` the results of the ONNX node. Null means that the output must not be used; the
+  // node may lack optional outputs.
   Result<void> Finish(ArrayRef<Value*> outputs);
 
-  // A result is called `name`, which generated code shows, or else as its op.
+  // A result is named `name`, which generated code shows, or else after its op.
   Value* Unary(OpKind kind, Value* x, const std::string& name = "") {
     return Make(kind, {x}, {}, name);
   }
@@ -46,27 +48,27 @@ class Formula {
               const std::string& name = "");
   Value* Number(double value, Dtype dtype, const std::string& name = "constant");
 
-  // x itself where the node would change nothing.
+  // These return x itself if the node would change nothing.
   Value* Cast(Value* x, Dtype dtype);
   Value* Reshape(Value* x, ShapeRef shape);
-  // A vector, or one element, along `axis` of a tensor of `rank` axes that it is to meet.
+  // Reshapes a vector, or one element, so that it broadcasts along `axis` of a tensor of `rank`
+  // axes.
   Value* AlongAxis(Value* x, int64_t axis, int64_t rank);
   Value* Expand(Value* x, ShapeRef shape);
   Value* Transpose(Value* x, ArrayRef<int64_t> perm);
 
-  // Elements `begin`, `begin` + `step`, ... of one axis, `length` of them.
+  // `length` elements of one axis: `begin`, `begin` + `step`, ...
   Value* Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step = 1,
                const std::string& name = "");
   Value* Concat(ValueList parts, int axis);
   // Rows of `table` (along `axis`), one per element of `indices`.
   Value* Gather(Value* table, Value* indices, int64_t axis = 0);
-  // As Gather, where `indices` outside of the table mean that the run must fail, whatever the user
-  // wants done about those of the model.
+  // As Gather, but out-of-range `indices` always fail the run, whatever --index-policy says.
   Value* GatherOrFail(Value* table, Value* indices, int64_t axis = 0);
-  // Indices into `size` elements (a scalar i64) as i64 from the start: negative ones count from the
+  // Converts indices into `size` elements (a scalar i64) to i64 with negative ones counted from the
   // end.
   Value* FromStart(Value* indices, Value* size);
-  // start, start + 1, ..., `length` of them, as i64.
+  // start, start + 1, ... (`length` elements, i64).
   Value* Iota(const Expr& start, const Expr& length);
   Value* Reduce(OpKind kind, Value* x, ArrayRef<int64_t> axes, bool keepdims = true,
                 const std::string& name = "");
@@ -85,8 +87,8 @@ class Formula {
   std::optional<Error> problem_;
 };
 
-// In which dtype a composite computes between its operands and results: f32 for f16 and bf16, whose
-// steps would round too often.
+// The dtype in which a composite op computes its intermediate results: f32 for f16 and bf16, which
+// would be rounded too often.
 Dtype ComputeDtype(Dtype dtype);
 // The axes from `first` to the last.
 std::vector<int64_t> AxesFrom(int64_t first, int rank);

@@ -1,4 +1,4 @@
-// Reads whose place is data.
+// Ops that read at indices which are data.
 #include <fmt/format.h>
 
 #include "compiler/ir/failing_gather.h"
@@ -16,8 +16,8 @@ Result<void> CheckIndices(const TensorType& indices) {
 }  // namespace
 
 // result[a.., i.., b..] = data[a.., indices[i..], b..] with `axis` dims in front: row lookup,
-// embedding tables. A third operand is the cache of a table's rows (row_cache.h), which changes no
-// result.
+// embedding tables. An optional third operand is a cache of the table's rows (row_cache.h); it does
+// not change the result.
 struct GatherOp {
   static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}, {kFailsOutside, "int", true}};
   static Result<void> Import(ImportContext& context) {
@@ -82,7 +82,7 @@ struct GatherOp {
   }
 
  private:
-  static constexpr int kCache = 2;  // the operand
+  static constexpr int kCache = 2;  // operand index
 };
 FUSEC_DEFINE_OP(Gather)
 

@@ -1,4 +1,4 @@
-// Tensors made from positions alone, and one_hot, which compares positions with data.
+// Tensors computed from positions alone, and one_hot, which compares positions with data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Result<void> ImportFloatRange(ImportContext& context, Dtype dtype) {
     numbers[i] = data.GetDouble(0);
   }
   const double length = std::ceil((numbers[1] - numbers[0]) / numbers[2]);
-  if (!(length < 0x1p53) || !std::isfinite(numbers[2])) {  // NaN too, from a delta of 0
+  if (!(length < 0x1p53) || !std::isfinite(numbers[2])) {  // also rejects the NaN of a delta of 0
     return context.Fail(
         fmt::format("a range from {} to {} by {} has no end", numbers[0], numbers[1], numbers[2]));
   }
@@ -51,7 +51,7 @@ Result<void> ImportFloatRange(ImportContext& context, Dtype dtype) {
       {{"start", numbers[0]}, {"delta", numbers[2]}, {"length", Exprs{count}}, {"dtype", dtype}});
 }
 
-// The elements of a range input, one integer as an expression of symbols.
+// A scalar input of Range as an expression of symbols.
 Result<Expr> RangeNumber(const ImportContext& context, int i) {
   const char* const names[3] = {"start", "limit", "delta"};
   FUSEC_ASSIGN(const Exprs contents, context.SymbolicInts(i, names[i]));
@@ -61,8 +61,8 @@ Result<Expr> RangeNumber(const ImportContext& context, int i) {
   return contents[0];
 }
 
-// How many elements a range of integers has: known where start and limit are symbolic, or differ
-// by what is; else a run-time count with a bound.
+// The number of elements of a range of integers: an expression if start and limit are symbolic or
+// their difference is, else a run-time count if it has a bound.
 Result<Expr> RangeLength(ImportContext& context, int64_t step) {
   Value *start = context.input(0), *limit = context.input(1);
   const std::optional<Expr> distance =
@@ -76,7 +76,7 @@ Result<Expr> RangeLength(ImportContext& context, int64_t step) {
   return RangeNumber(context, 1);
 }
 
-// Range of integers. A start that is no constant is added afterwards.
+// Range of integers. A start that is not constant is added to a range from 0.
 Result<void> ImportIntegerRange(ImportContext& context, Dtype dtype) {
   FUSEC_ASSIGN(const Expr delta, RangeNumber(context, 2));
   const std::optional<int64_t> step = delta.AsConstant();
@@ -136,9 +136,9 @@ struct EyeLikeOp {
 };
 FUSEC_DEFINE_OP(EyeLike)
 
-// result[..., d, ...] = values[1] where the index equals d (a negative index counts from depth),
-// else values[0]. The new axis has `depth` elements; an index outside -depth..depth-1 makes a row
-// of values[0].
+// result[..., d, ...] = values[1] where the index equals d (a negative index counts from the end),
+// else values[0]. The new axis has `depth` elements; an index outside -depth..depth-1 gives
+// values[0] everywhere.
 struct OneHotOp {
   static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}, {"depth", "dims"}};
   static Result<void> Import(ImportContext& context) {
@@ -219,7 +219,8 @@ struct OneHotOp {
 };
 FUSEC_DEFINE_OP(OneHot)
 
-// result[i] = start + i * delta; start and delta are integers or floats as dtype is.
+// result[i] = start + i * delta; start and delta are integers if the dtype is an integer type, else
+// floats.
 struct RangeOp {
   static constexpr AttributeSpec kAttributes[] = {
       {"start", "number"}, {"delta", "number"}, {"length", "dims"}, {"dtype", "dtype"}};

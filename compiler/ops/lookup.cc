@@ -8,8 +8,8 @@
 
 namespace fusec {
 
-// result[i..] = values[j] as i64 for the j with keys[j] == key[i..], `absent` if there is none. The
-// keys ascend without repeats. Made by the pass recognize-lookup.
+// result[i..] = values[j] as i64 for the j with keys[j] == key[i..]; `absent` if there is no such
+// j. The keys ascend without duplicates. The pass recognize-lookup creates it.
 struct LookupOp {
   static constexpr AttributeSpec kAttributes[] = {{"absent", "int"}};
   static InferResult Infer(const InferContext& context) {
@@ -18,7 +18,7 @@ struct LookupOp {
     const TensorType& values = context.operand(2);
     if (keys.rank() != 1 || values.rank() != 1 || keys.shape != values.shape ||
         !IsInteger(values.dtype)) {
-      return ModelError(fmt::format("keys are {} and values {}, expected as many integers",
+      return ModelError(fmt::format("keys are {} and values {}, expected equally many integers",
                                     keys.ToString(), values.ToString()));
     }
     if (!IsInteger(keys.dtype) || keys.dtype != key.dtype) {

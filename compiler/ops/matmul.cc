@@ -13,7 +13,7 @@
 namespace fusec {
 namespace {
 
-// One operand as a stack of [rows, columns] matrices, whatever way it is stored.
+// One operand as a batch of [rows, columns] matrices, whether or not it is stored transposed.
 struct MatrixShape {
   Shape batch;
   Expr rows, columns;
@@ -51,7 +51,7 @@ Result<TensorType> InferProduct(const InferContext& context) {
   return TensorType{a.dtype, std::move(shape)};
 }
 
-// Where the elements of one operand's matrix lie.
+// The layout of one operand's matrix.
 struct MatrixView {
   const ReferenceTensor& tensor;
   int64_t rows, columns, row_stride, column_stride;
@@ -67,7 +67,8 @@ struct MatrixView {
       std::swap(row_stride, column_stride);
     }
   }
-  // The first element of the matrix that meets matrix `batch` of the result.
+  // The position of the first element of the matrix that broadcasts to matrix `batch` of the
+  // result.
   int64_t Offset(ArrayRef<int64_t> batch) const {
     const std::vector<int64_t> own(tensor.dims.begin(), tensor.dims.end() - 2);
     return BroadcastPosition(own, batch) * rows * columns;
@@ -109,8 +110,8 @@ void ReferenceProduct(const ReferenceTensor& a, bool transpose_a, const Referenc
   product.WrapInts();
 }
 
-// numpy's 1-D rules: a left vector is one row, a right one a column, and the dim added for it
-// leaves the result again.
+// NumPy's rules for vectors: a left vector becomes a row and a right one a column, and the added
+// dim is removed from the result.
 Result<void> ImportMatMul(ImportContext& context) {
   Value* a = context.input(0);
   Value* b = context.input(1);

@@ -1,5 +1,5 @@
-// layer_normalization {axis, epsilon, stash} and rms_normalization {axis, epsilon}: over the
-// trailing axes, with a scale per element.
+// layer_normalization {axis, epsilon, stash} and rms_normalization {axis, epsilon}: normalization
+// over the trailing axes, with a scale per element.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,8 +14,8 @@
 namespace fusec {
 namespace {
 
-// The ONNX type number of `stash_type` says in what precision to compute; fusec computes f16 and
-// bf16 in f32 in any case, so that it only sets the type of the statistics that are given out.
+// The ONNX attribute `stash_type` selects the precision of the computation. fusec computes f16 and
+// bf16 in f32 in any case, so here it only sets the dtype of the statistics outputs.
 Result<Dtype> ImportStash(const ImportContext& context) {
   switch (context.Int("stash_type", 1)) {
     case 1:
@@ -42,7 +42,7 @@ Result<void> ImportTrailingNormalization(ImportContext& context, OpKind kind,
   return context.AddNode(kind, std::move(operands), std::move(attributes));
 }
 
-// x is of floats, axis within its rank, scale and bias broadcast to x.
+// An error unless x is of floats, axis is within its rank, and scale and bias broadcast to x.
 Result<void> CheckTrailingNormalization(const InferContext& context) {
   FUSEC_TRY(CheckFloatsAlongAxis(context));
   const TensorType& x = context.operand(0);
@@ -58,7 +58,7 @@ Result<void> CheckTrailingNormalization(const InferContext& context) {
   return {};
 }
 
-// The element of a scale or bias that meets element `index` of x.
+// The element of a scale or bias that broadcasts to element `index` of x.
 double BroadcastElement(const ReferenceTensor& factor, ArrayRef<int64_t> index) {
   return factor.reals[BroadcastPosition(factor.dims, index)];
 }

@@ -6,8 +6,8 @@
 
 namespace fusec {
 
-// 1 at the first greatest element along an axis, else 0. Before opset 13 everything from the axis
-// on was one long row.
+// 1 at the first greatest element along an axis, else 0. Before opset 13, all axes from `axis` on
+// form one row.
 Result<void> ImportHardmax(ImportContext& context) {
   Value* x = context.input(0);
   const Shape shape = x->type.shape;
@@ -31,7 +31,7 @@ Result<void> ImportHardmax(ImportContext& context) {
   return f.Finish({f.Reshape(hot, shape)});
 }
 
-// x / (sum |x|^p)^(1/p) along an axis, for p 1 or 2; a row of zeros stays as it is.
+// x / (sum |x|^p)^(1/p) along an axis, for p = 1 or 2; a row of zeros stays zero.
 Result<void> ImportLpNormalization(ImportContext& context) {
   Value* x = context.input(0);
   FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", -1), x->type.rank()));
@@ -48,7 +48,7 @@ Result<void> ImportLpNormalization(ImportContext& context) {
   return f.Finish({f.Cast(f.Where(is_zero, zero, f.Div(real, norm)), dtype)});
 }
 
-// y = x / (bias + alpha / size * sum of x^2 over the `size` channels around)^beta
+// y = x / (bias + alpha / size * sum of x^2 over the `size` neighboring channels)^beta
 Result<void> ImportLRN(ImportContext& context) {
   Value* x = context.input(0);
   const int rank = x->type.rank();

@@ -6,12 +6,12 @@
 
 namespace fusec {
 
-// What Infer of several ops asks of their operands.
+// Checks of operands that the Infer of several ops share.
 
-// Operand 0 is of floats, and the attribute "axis" lies within its rank.
+// An error unless operand 0 is of floats and the attribute "axis" lies within its rank.
 Result<void> CheckFloatsAlongAxis(const InferContext& context);
 
-// The shapes of all operands, which are of one dtype of numbers.
+// The shapes of all operands; an error unless they all have the same numeric dtype.
 Result<std::vector<Shape>> ShapesOfOneDtype(const InferContext& context);
 
 }  // namespace fusec

@@ -5,7 +5,7 @@
 
 namespace fusec {
 
-// The positions in x, row-major, of its elements that are not 0, as rows of a run-time count.
+// The row-major positions of the nonzero elements of x, as a vector whose size is a run-time count.
 Value* PositionsOfData(ImportContext& context, Value* x, Formula& f);
 
 // A size as a scalar i64.

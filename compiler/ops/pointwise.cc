@@ -14,8 +14,8 @@ std::string NamesOf(DtypeSet dtypes) {
   return names;
 }
 
-// A negative literal behind a minus sign or another operator would not read, or even parse, as
-// meant.
+// Parenthesizes a negative literal: after a minus sign or another operator it would be misread or
+// fail to parse.
 std::string Protected(const std::string& scalar) {
   return scalar[0] == '-' ? "(" + scalar + ")" : scalar;
 }
@@ -31,8 +31,7 @@ std::string Placeholder(const std::string& name, ArrayRef<Scalar> operands,
   return Protected(CLiteral(context.node.Float(name), IsFloat(dtype) ? dtype : Dtype::kF64));
 }
 
-// How far apart, in an operand, the elements are that meet neighbours along each axis of the
-// result.
+// The stride in an operand of each axis of the result; 0 where the operand is broadcast.
 std::vector<int64_t> BroadcastStrides(ArrayRef<int64_t> dims, size_t rank) {
   std::vector<int64_t> strides(rank, 0);
   int64_t stride = 1;

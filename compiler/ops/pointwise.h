@@ -33,7 +33,7 @@ struct AttributeDefault {
   float value;
 };
 
-// What a Formula may look at. `dtype` is the operands'.
+// What the Formula of an op may use. `dtype` is that of the operands.
 class FormulaContext {
  public:
   FormulaContext(LowerContext& lower, Dtype dtype)
@@ -54,7 +54,7 @@ class FormulaContext {
 std::string FillFormula(const std::string& formula, ArrayRef<Scalar> operands,
                         const FormulaContext& context);
 
-// The parts of the template below that do not depend on the op.
+// The parts of the template Pointwise that do not depend on the op.
 ValueList Inputs(const ImportContext& context);
 Result<void> ImportPointwise(ImportContext& context, OpKind kind,
                              ArrayRef<AttributeDefault> defaults);
@@ -63,20 +63,22 @@ Result<void> CheckDtype(const InferContext& context, int operand, DtypeSet dtype
 Result<void> CheckSameDtype(const InferContext& context, int operand, int other);
 Scalar LowerPointwise(LowerContext& context, std::string (*formula)(FormulaContext&),
                       bool gives_bool);
-// The element of operand `i` that meets the element being lowered.
+// Loads the element of an operand that broadcasts to the element being lowered.
 Scalar LoadBroadcast(LowerContext& context, int operand);
 
-// What Symbolic of comparisons says: 0 or 1, or nothing where neither is proven.
+// Symbolic results of comparisons: 0 or 1, or nullopt if neither is proven.
 std::optional<Expr> SymbolicEqual(const Expr& a, const Expr& b, const Ranges& ranges);
 std::optional<Expr> SymbolicLess(const Expr& a, const Expr& b, const Ranges& ranges);
 std::optional<Expr> SymbolicNot(const std::optional<Expr>& truth);
 
-// `value` converted to another dtype, by the rules of Cast; and the conversions in Reference.
+// Converts `value` to another dtype by the rules of Cast; TruncateReal and ToReal are the same
+// conversions for Reference.
 Scalar LowerCast(LowerContext& context, const Scalar& value, Dtype to);
 int64_t TruncateReal(double value, Dtype dtype);
 double ToReal(const ReferenceTensor& tensor, int64_t i);
 
-// Visits every element of the result with its position and the positions of the operands' elements that meet it there.
+// Visits every element of the result, with its position and the positions of the operand elements
+// that broadcast to it.
 void ForEachBroadcast(const ReferenceContext& context,
                       function_ref<void(int64_t result, ArrayRef<int64_t>)> visit);
 
@@ -86,18 +88,19 @@ T ReadElement(const ReferenceTensor& tensor, int64_t i) {
   else return static_cast<T>(tensor.ints[i]);
 }
 
-// An op that makes one element out of one element of each operand, all of one dtype, broadcasting.
-// An Op says
-//   Apply      the scalar function, a template or for double only: Apply(x), Apply(x, node),
-//   Apply(a, b) or Apply(a, b, node);
-//              T is double for every float, int64_t, uint64_t or bool
-//   Formula    the same as C text
-//   kGivesBool (optional) that the result is a bool
-//   kDefaults  (optional) its float attributes
-//   kAttributes (optional) its other attributes
-//   Symbolic, OperandLimit, kKeepsOrder (optional) see IntegerFacts
-// A binary op with more operands folds them from the left, with one it is that operand. Members of
-// an Op hide those of this base.
+// An op that computes one element from one element of each operand. All operands have one dtype and
+// broadcast.
+// `Op` defines
+//   Apply        the scalar function: Apply(x), Apply(x, node), Apply(a, b) or Apply(a, b, node).
+//                It is a template, or for double only; its argument type is double for all
+//                floats, else int64_t, uint64_t or bool
+//   Formula      the same as C text
+//   kGivesBool   (optional) whether the result is a bool
+//   kDefaults    (optional) its float attributes
+//   kAttributes  (optional) its other attributes
+//   Symbolic, OperandLimit, kKeepsOrder  (optional) see IntegerFacts
+// A binary op with more than two operands folds them from the left; with one operand it returns
+// that operand. Members of `Op` hide those of this base.
 template <class Op, OpKind kKind, DtypeSet kDtypes>
 struct Pointwise {
   static constexpr bool kGivesBool = false;

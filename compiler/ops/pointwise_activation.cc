@@ -17,7 +17,7 @@ struct LeakyReluOp : Pointwise<LeakyReluOp, OpKind::kLeakyRelu, kFloats> {
   static std::string Formula(FormulaContext&) { return "{0} < {zero} ? {alpha} * {0} : {0}"; }
 };
 
-// As LeakyRelu with a slope per element; the slope broadcasts to x, never x to the slope.
+// LeakyRelu with a slope per element; the slope must broadcast to x, not the other way round.
 struct PReluOp : Pointwise<PReluOp, OpKind::kPRelu, kNumbers> {
   static InferResult Infer(const InferContext& context) {
     FUSEC_ASSIGN(std::vector<TensorType> types, InferPointwise(context, kNumbers, false));
@@ -95,7 +95,7 @@ struct SwishOp : Pointwise<SwishOp, OpKind::kSwish, kFloats> {
 
 double Clamp01(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
-// alpha x + beta, kept in 0..1
+// alpha x + beta, clamped to 0..1
 struct HardSigmoidOp : Pointwise<HardSigmoidOp, OpKind::kHardSigmoid, kFloats> {
   static constexpr AttributeDefault kDefaults[] = {{"alpha", 0.2f}, {"beta", 0.5f}};
   static double Apply(double x, const Node& node) {
@@ -141,7 +141,8 @@ struct SoftsignOp : Pointwise<SoftsignOp, OpKind::kSoftsign, kFloats> {
   static std::string Formula(FormulaContext&) { return "{0} / ({one} + fabs{f}({0}))"; }
 };
 
-// Toward zero by `bias` outside -lambd..lambd, zero inside. Integers go through double, because both attributes are reals.
+// Moves x toward zero by `bias` outside of -lambd..lambd, and gives zero inside. Integers are
+// computed in double, because both attributes are real.
 struct ShrinkOp : Pointwise<ShrinkOp, OpKind::kShrink, kNumbers> {
   static constexpr AttributeDefault kDefaults[] = {{"bias", 0.0f}, {"lambd", 0.5f}};
   template <class T>
@@ -165,8 +166,8 @@ struct ShrinkOp : Pointwise<ShrinkOp, OpKind::kShrink, kNumbers> {
   }
 };
 
-// x Phi(x) with the normal distribution Phi: x/2 (1 + erf(x / sqrt 2)), or its approximation x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))),
-// which is x / (1 + e^-2u) with u the argument of tanh.
+// x Phi(x), where Phi is the normal distribution function: x/2 (1 + erf(x / sqrt 2)). Its
+// approximation x/2 (1 + tanh u) with u = sqrt(2/pi) (x + 0.044715 x^3) equals x / (1 + e^-2u).
 struct GeluOp : Pointwise<GeluOp, OpKind::kGelu, kFloats> {
   static constexpr AttributeSpec kAttributes[] = {{"approximate", "none|tanh"}};
   static Result<void> Import(ImportContext& context) {

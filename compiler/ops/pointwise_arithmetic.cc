@@ -59,8 +59,9 @@ struct MulOp : Pointwise<MulOp, OpKind::kMul, kNumbers> {
   }
 };
 
-// Integers round toward zero. ONNX leaves division by zero open; here it gives 0, and the smallest integer over -1 wraps to itself,
-// because neither may stop a CPU kernel with a signal.
+// Integer division rounds toward zero. ONNX does not define division by zero; here it gives 0, and
+// the smallest integer divided by -1 wraps to itself, because neither may stop a CPU kernel with a
+// signal.
 struct DivOp : Pointwise<DivOp, OpKind::kDiv, kNumbers> {
   template <class T>
   static T Apply(T a, T b) {
@@ -73,7 +74,8 @@ struct DivOp : Pointwise<DivOp, OpKind::kDiv, kNumbers> {
     context.Use("divide.cuh");
     return "Divide<{type}>({0}, {1})";
   }
-  // Integer division truncates and FloorDiv rounds down: the same where both are not negative.
+  // Integer division truncates and FloorDiv rounds down; they agree if both operands are
+  // non-negative.
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
     const ArrayRef<Expr> x = context.operands;
     if (const auto [a, b] = std::pair(x[0].AsConstant(), x[1].AsConstant()); a && b) {
@@ -91,7 +93,8 @@ struct DivOp : Pointwise<DivOp, OpKind::kDiv, kNumbers> {
   }
 };
 
-// fmod = 0 gives the sign of the divisor, as Python's %; fmod = 1 that of the dividend, as C's.
+// With fmod = 0 the result has the sign of the divisor, as Python's %; with fmod = 1 that of the
+// dividend, as C's.
 struct ModOp : Pointwise<ModOp, OpKind::kMod, kNumbers> {
   static constexpr AttributeSpec kAttributes[] = {{"fmod", "int"}};
   static Result<void> Import(ImportContext& context) {
@@ -121,7 +124,8 @@ struct ModOp : Pointwise<ModOp, OpKind::kMod, kNumbers> {
     if (!ranges.ProvenNonNegative(x[0]) || !ranges.ProvenLess(0, x[1])) return std::nullopt;
     return Mod(x[0], x[1], ranges);
   }
-  // Every integer has a remainder; of those below 2^62 few products with constants overflow.
+  // Every integer has a remainder, so the limit only keeps random values small enough (2^62 for 64
+  // bits) that products with constants rarely overflow.
   static std::optional<Expr> OperandLimit(const LimitContext& context) {
     if (context.operand == 1) return std::nullopt;
     return DtypeBytes(context.dtype) == 8 ? Expr(int64_t{1} << 62)
@@ -143,7 +147,7 @@ struct ReciprocalOp : Pointwise<ReciprocalOp, OpKind::kReciprocal, kFloats> {
   static std::string Formula(FormulaContext&) { return "{one} / {0}"; }
 };
 
-// NaN and zero are their own sign.
+// The sign of NaN is NaN, and the sign of zero is zero.
 struct SignOp : Pointwise<SignOp, OpKind::kSign, kNumbers> {
   template <class T>
   static T Apply(T x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
@@ -163,7 +167,7 @@ struct FloorOp : Pointwise<FloorOp, OpKind::kFloor, kFloats> {
   static std::string Formula(FormulaContext&) { return "floor{f}({0})"; }
 };
 
-// Halves go to the even neighbour.
+// Rounds to nearest, ties to even.
 struct RoundOp : Pointwise<RoundOp, OpKind::kRound, kFloats> {
   static double Apply(double x) { return std::nearbyint(x); }
   static std::string Formula(FormulaContext&) { return "rint{f}({0})"; }
@@ -176,7 +180,7 @@ Result<void> ImportExtremum(ImportContext& context, OpKind kind) {
   return {};
 }
 
-// A NaN anywhere makes the result NaN, as NumPy's maximum does and C's fmax does not.
+// If any operand is NaN, the result is NaN, as with NumPy's maximum and unlike C's fmax.
 struct MaxOp : Pointwise<MaxOp, OpKind::kMax, kNumbers> {
   static constexpr bool kKeepsOrder = true;
   static Result<void> Import(ImportContext& context) {
@@ -216,13 +220,14 @@ struct MinOp : Pointwise<MinOp, OpKind::kMin, kNumbers> {
   }
 };
 
-// min(max(x, low), high), so that `high` wins where the bounds cross; either may be absent. NaN stays NaN.
+// min(max(x, low), high), so that `high` wins if low > high. Either bound may be absent. NaN stays
+// NaN.
 struct ClipOp {
   static Result<void> Import(ImportContext& context) {
     Value* x = context.input(0);
     ValueList operands = Inputs(context);
     operands.resize(3, nullptr);
-    // Before opset 11 the bounds were attributes.
+    // Before opset 11 the bounds are attributes.
     const char* bounds[] = {"min", "max"};
     for (int i = 0; i < 2; ++i) {
       if (!context.Has(bounds[i])) continue;
@@ -284,7 +289,8 @@ struct ClipOp {
   }
 };
 
-// Bits shifted past the end are lost, so that a shift by the width or more gives 0 (C leaves it open).
+// Bits that are shifted out are lost, so that a shift by the width or more gives 0 (undefined in
+// C).
 struct BitShiftOp : Pointwise<BitShiftOp, OpKind::kBitShift, kUnsignedInts> {
   static constexpr AttributeSpec kAttributes[] = {{"direction", "LEFT|RIGHT"}};
   static Result<void> Import(ImportContext& context) {

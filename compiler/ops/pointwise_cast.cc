@@ -5,8 +5,9 @@
 
 namespace fusec {
 
-// Conversions go through `int` or `long long`, saturating there (NaN: 0), and then wrap: -1.0 to u8 is 255, as C compilers for x86
-// and NumPy have it, though by the letter C++ leaves it open.
+// Floats are converted to `int` or `long long`, saturating there (NaN gives 0), and the result is
+// then wrapped to the dtype: -1.0 becomes 255 in u8. C compilers for x86 and NumPy do the same,
+// although C++ leaves it undefined.
 int64_t TruncateReal(double value, Dtype dtype) {
   if (std::isnan(value)) return 0;
   if (dtype == Dtype::kU64 && value >= 0x1p63) {
@@ -72,7 +73,7 @@ Scalar LowerCast(LowerContext& context, const Scalar& value, Dtype to) {
 
 namespace {
 
-// Floats to integers truncate, integers to integers wrap, anything but zero is true.
+// Floats are truncated to integers, integers wrap, and as bool everything but zero is true.
 struct CastOp {
   static constexpr AttributeSpec kAttributes[] = {{"to", "dtype"}};
   static constexpr bool kKeepsOrder = true;
@@ -98,7 +99,7 @@ struct CastOp {
     const ReferenceTensor& x = context.input(0);
     ReferenceTensor& result = context.output();
     const Dtype to = result.dtype;
-    // Widening keeps what the interpreter knows beyond the operand's precision.
+    // Widening does not round: the interpreter's value is more precise than the operand's dtype.
     const bool widens = IsFloat(x.dtype) && IsFloat(to) && DtypeBytes(to) > DtypeBytes(x.dtype);
     for (int64_t i = 0; i < x.element_count(); ++i) {
       if (IsFloat(to)) {
@@ -128,7 +129,7 @@ struct CastOp {
   static std::optional<Expr> OperandLimit(const LimitContext& context) { return context.limit; }
 };
 
-// The bits of a float as an integer that is as wide.
+// The bits of a float as an integer of the same width.
 int64_t BitsOf(Dtype dtype, double value) {
   switch (dtype) {
     case Dtype::kF16: return DoubleToHalf(value);
@@ -147,7 +148,7 @@ double FloatOfBits(Dtype dtype, int64_t bits) {
   }
 }
 
-// Functions from a float to an integer of its width, and back.
+// Names of the functions that convert a float to an integer of the same bits, and back.
 struct BitFunctions {
   const char *to_bits, *from_bits;
   Dtype bits;
@@ -161,7 +162,7 @@ BitFunctions BitFunctionsOf(Dtype real) {
   }
 }
 
-// The bits of an element as another dtype that is as wide.
+// Reinterprets the bits of an element as another dtype of the same width.
 struct BitCastOp {
   static constexpr AttributeSpec kAttributes[] = {{"to", "dtype"}};
   static Result<void> Import(ImportContext& context) {
@@ -175,8 +176,8 @@ struct BitCastOp {
   static InferResult Infer(const InferContext& context) {
     const Dtype from = context.operand(0).dtype, to = std::get<Dtype>(context.attributes.at("to"));
     if (DtypeBytes(from) != DtypeBytes(to)) {
-      return ModelError("the bits of " + std::string(DtypeName(from)) + " are not as many as of " +
-                        std::string(DtypeName(to)));
+      return ModelError(std::string(DtypeName(from)) + " and " + std::string(DtypeName(to)) +
+                        " differ in width, expected dtypes of the same width");
     }
     return std::vector<TensorType>{{to, context.operand(0).shape}};
   }

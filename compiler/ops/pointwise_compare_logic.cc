@@ -59,11 +59,12 @@ struct LessOrEqualOp : Pointwise<LessOrEqualOp, OpKind::kLessOrEqual, kNumbers> 
   }
 };
 
-// Both operands are already computed, so && and || never skip anything; they only read better than & and |.
+// Both operands are already computed, so && and || never skip an evaluation; they only read better
+// than & and |.
 struct AndOp : Pointwise<AndOp, OpKind::kAnd, kBools> {
   static bool Apply(bool a, bool b) { return a && b; }
   static std::string Formula(FormulaContext&) { return "{0} && {1}"; }
-  // Of 0 and 1.
+  // Operands are 0 or 1.
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
     const ArrayRef<Expr> x = context.operands;
     return Min(x[0], x[1], context.ranges);
@@ -98,7 +99,7 @@ struct IsNaNOp : Pointwise<IsNaNOp, OpKind::kIsNaN, kFloats> {
   static std::string Formula(FormulaContext&) { return "{0} != {0}"; }
 };
 
-// Which infinities count is said by detect_negative and detect_positive.
+// detect_negative and detect_positive select which infinities count.
 struct IsInfOp : Pointwise<IsInfOp, OpKind::kIsInf, kFloats> {
   static constexpr AttributeSpec kAttributes[] = {{"detect_negative", "int"},
                                                   {"detect_positive", "int"}};

@@ -3,7 +3,7 @@
 namespace fusec {
 namespace {
 
-// The functions that C's math library has under the same name.
+// Functions that C's math library has under the same name.
 #define FUSEC_C_MATH_OP(Kind, function)                                                        \
   struct Kind##Op : Pointwise<Kind##Op, OpKind::k##Kind, kFloats> {                            \
     static double Apply(double x) { return std::function(x); }                                 \
@@ -27,7 +27,8 @@ FUSEC_C_MATH_OP(Tan, tan)
 FUSEC_C_MATH_OP(Tanh, tanh)
 #undef FUSEC_C_MATH_OP
 
-// Wraps, as repeated multiplication would; a negative exponent gives the reciprocal rounded toward zero.
+// base^exponent; it wraps as repeated multiplication would. A negative exponent gives the
+// reciprocal rounded toward zero.
 int64_t IntegerPower(Dtype dtype, int64_t base, int64_t exponent) {
   if (exponent < 0) {
     const bool is_unit = base == 1 || (base == -1 && !IsUnsigned(dtype));
@@ -40,7 +41,7 @@ int64_t IntegerPower(Dtype dtype, int64_t base, int64_t exponent) {
   return power;
 }
 
-// base^exponent in the dtype of the base, whatever that of the exponent.
+// base^exponent in the dtype of the base, whatever the dtype of the exponent is.
 struct PowOp {
   static Result<void> Import(ImportContext& context) {
     return context.AddNode(OpKind::kPow, Inputs(context));
@@ -90,7 +91,8 @@ struct PowOp {
       const std::string text = FillFormula(power, {base, exponent}, formula_context);
       return LowerCast(context, context.Let(text, Dtype::kF64), dtype);
     }
-    // Exporters write squares and cubes as powers; a product is exact to one rounding each and much cheaper.
+    // Exporters write squares and cubes as powers; a product rounds once per multiplication and is
+    // much cheaper than pow.
     if (exponent.text() == CLiteral(2, exponent.dtype)) return let("{0} * {0}");
     if (exponent.text() == CLiteral(3, exponent.dtype)) return let("{0} * {0} * {0}");
     if (CTypeName(exponent.dtype) == CTypeName(dtype)) return let("pow{f}({0}, {1})");

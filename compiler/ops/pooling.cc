@@ -1,4 +1,4 @@
-// Pools: maxima, averages and norms of windows that slide over the spatial axes.
+// Pooling: maxima, averages and norms of windows that slide over the spatial axes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace {
 struct Pool {
   Windows windows;
   Shape out;                    // windows per spatial axis
-  std::vector<int64_t> filled;  // pads that windows meet: with ceil_mode they may reach further
+  std::vector<int64_t> filled;  // pads that windows cover, which may be more with ceil_mode
 };
 
-// out = floor((size + pads - span) / stride) + 1; with ceil_mode the ceiling, but for a window that
-// would begin behind the data and its first pad.
+// out = floor((size + pads - span) / stride) + 1. With ceil_mode the quotient is rounded up, but a
+// window that would begin after the data and its first pad is dropped.
 Result<Pool> ImportPool(const ImportContext& context) {
   const Shape& x = context.input(0)->type.shape;
   Pool pool;
@@ -31,7 +31,7 @@ Result<Pool> ImportPool(const ImportContext& context) {
   pool.filled = pads;
   for (size_t i = 0; i < count; ++i) {
     if (strides[i] < 1 || dilations[i] < 1 || pads[i] < 0 || pads[count + i] < 0) {
-      return context.Fail("strides and dilations are expected above 0, and no pads below it");
+      return context.Fail("expected strides and dilations of at least 1 and pads of at least 0");
     }
     const Expr& size = x[2 + i];
     const int64_t span = pool.windows.Span(i);
@@ -59,7 +59,7 @@ Result<Pool> ImportPool(const ImportContext& context) {
   return pool;
 }
 
-// What no element of `dtype` is below.
+// The lowest value of `dtype`.
 double Lowest(Dtype dtype) {
   if (IsFloat(dtype)) return -std::numeric_limits<double>::infinity();
   return static_cast<double>(LeastInteger(dtype));
@@ -75,7 +75,7 @@ Value* Fold(Formula& f, OpKind kind, Value* elements, const Shape& shape) {
   return f.Reshape(f.Reduce(kind, elements, {2}, /*keepdims=*/false), shape);
 }
 
-// Row-major positions in `spatial` as those with the first axis fastest.
+// Converts row-major positions in `spatial` to column-major ones (first axis fastest).
 Value* ColumnMajor(Formula& f, Value* position, ShapeRef spatial) {
   Value* result = nullptr;
   for (size_t i = spatial.size(); i-- > 0;) {
@@ -89,8 +89,8 @@ Value* ColumnMajor(Formula& f, Value* position, ShapeRef spatial) {
   return result;
 }
 
-// Where in x, flattened, the greatest element of each window is, the first of equals (or of NaNs).
-// `elements`: of the windows, [N, C, places, windows].
+// The position in x, flattened, of the greatest element of each window (the first one if there are
+// several, or the first NaN). `elements` are those of the windows, [N, C, places, windows].
 Value* IndicesOfGreatest(Formula& f, Value* elements, const Shape& x, const Pool& pool,
                          bool column_major) {
   const Shape spatial(x.begin() + 2, x.end());
@@ -153,8 +153,8 @@ Result<void> ImportMaxPool(ImportContext& context) {
   return f.Finish({greatest, f.Reshape(indices, shape)});
 }
 
-// The sum of a window over the number of its elements: those in the data, or with count_include_pad
-// those in the pads, too (but never what ceil_mode adds).
+// The sum of a window divided by the number of its elements: those in the data, and with
+// count_include_pad also those in the pads (but not those that ceil_mode adds).
 Result<void> ImportAveragePool(ImportContext& context) {
   FUSEC_ASSIGN(const Pool pool, ImportPool(context));
   Formula f(context);

@@ -1,4 +1,4 @@
-// Integers that stand for reals: real = (integer - zero point) * scale.
+// Quantization: real = (integer - zero point) * scale.
 #include <fmt/format.h>
 
 #include "compiler/ops/formula.h"
@@ -9,8 +9,8 @@
 namespace fusec {
 namespace {
 
-// A scale or zero point, which is one number, one per index of `axis` of `x`, or with block_size B
-// one per B neighbours along it, in a form that broadcasts with x.
+// Reshapes a scale or zero point so that it broadcasts to x. It is one number, one number per index
+// of `axis`, or with block_size B one number per B neighbors along that axis.
 Result<Value*> Spread(const ImportContext& context, Formula& f, Value* parameter, ShapeRef x,
                       const std::string& what) {
   const Shape given = parameter->type.shape;
@@ -42,7 +42,7 @@ Value* GivenOrNull(const ImportContext& context, int i) {
   return HasInput(context, i) ? context.input(i) : nullptr;
 }
 
-// round(x) + zero point in the range of `to`, ties to even; `zero_point` may be null.
+// round(x) + zero point, ties to even, clamped to the range of `to`. `zero_point` may be null.
 Value* Saturated(Formula& f, Value* x, Value* zero_point, Dtype to) {
   const Dtype real = x->type.dtype;
   Value* y = f.Unary(OpKind::kRound, x);
@@ -58,7 +58,8 @@ Value* Centred(Formula& f, Value* x, Value* zero_point) {
   return zero_point == nullptr ? x : f.Sub(x, f.Cast(zero_point, Dtype::kI32));
 }
 
-// A zero point of a factor of a product: one number, or one per row (`as_column`) or column.
+// A scale or zero point of a factor of a product: one number, or one per row (`as_column`) or
+// column. Null if input `i` is absent.
 Result<Value*> OfFactor(const ImportContext& context, Formula& f, int i, bool as_column) {
   Value* zero_point = GivenOrNull(context, i);
   if (zero_point == nullptr) return nullptr;
@@ -73,7 +74,7 @@ Result<void> CheckRank(const ImportContext& context, int i, int least) {
                                   context.input(i)->type.ToString(), least));
 }
 
-// A product of integers as one of f64, which is exact for sums below 2^53.
+// A convolution of integers computed in f64, which is exact for sums below 2^53.
 Value* ExactConv(const ImportContext& context, Formula& f, Value* x, Value* w,
                  const Windows& windows) {
   return f.Make(OpKind::kConv, {f.Cast(x, Dtype::kF64), f.Cast(w, Dtype::kF64)},
@@ -182,7 +183,8 @@ Result<void> ImportConvInteger(ImportContext& context) {
   return f.Finish({f.Cast(y, Dtype::kI32)});
 }
 
-// The same, with an i32 bias per output channel, scaled and saturated as QLinearMatMul's product.
+// The same with an i32 bias per output channel; the result is scaled and saturated as in
+// QLinearMatMul.
 Result<void> ImportQLinearConv(ImportContext& context) {
   Value* x = context.input(0);
   Value* w = context.input(3);

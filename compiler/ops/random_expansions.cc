@@ -1,5 +1,5 @@
-// Random numbers: a hash of the seed and of an element's position, so that a model answers the same
-// in every run and on every device.
+// Random numbers are a hash of the seed and of an element's position, so that a model gives the
+// same results in every run and on every device.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace fusec {
 namespace {
 
-// Bits of the attribute `seed`, a float; of a node without one always the same.
+// The bits of the float attribute `seed`; 0 for a node without one.
 uint32_t SeedOf(const ImportContext& context) {
   const auto seed = static_cast<float>(context.Float("seed", 0));
   uint32_t bits = 0;

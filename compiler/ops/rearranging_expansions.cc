@@ -1,5 +1,5 @@
-// Ops that put elements elsewhere, written as views and gathers: depth_to_space, reverse_sequence,
-// the places of a mask, compress, and the old name of scatter_elements.
+// Ops that move elements, expanded to views and gathers: depth_to_space, space_to_depth,
+// reverse_sequence, nonzero, compress, and scatter, the old name of scatter_elements.
 #include <fmt/format.h>
 
 #include "compiler/ops/formula.h"
@@ -9,7 +9,7 @@
 namespace fusec {
 namespace {
 
-// The blocksize b of images [N, C, H, W].
+// The attribute blocksize; an error unless x has the shape [N, C, H, W].
 Result<int64_t> BlockSize(const ImportContext& context) {
   const TensorType& x = context.input(0)->type;
   const int64_t size = context.Int("blocksize", 0);
@@ -20,8 +20,9 @@ Result<int64_t> BlockSize(const ImportContext& context) {
   return size;
 }
 
-// Into how many leading axes of an expanded tensor the rest is repeated: mask [batch, 1, 1] of x
-// [batch, seq, 8] has 1; the rank of x where x is no such tensor.
+// If x is a mask expanded along its trailing axes, sets `mask` to the operand of the expansion and
+// returns the number of leading axes that are not repeated: 1 for a mask [batch, 1, 1] expanded to
+// [batch, seq, 8]. Otherwise returns the rank of x.
 size_t AxesOfMask(const Value* x, Value*& mask) {
   const size_t rank = x->type.shape.size();
   const Node* expand = x->producer;
@@ -43,8 +44,8 @@ Value* SizeOf(Formula& f, const Expr& size) {
   return f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{size}}, {"scalar", int64_t{1}}});
 }
 
-// Those behind the count are 0. The k-th such element is where the number of them up to there
-// becomes k.
+// Padding elements are 0. The k-th nonzero element is the one at which the running count of nonzero
+// elements reaches k.
 Value* PositionsOfData(ImportContext& context, Value* x, Formula& f) {
   const Shape& shape = x->type.shape;
   if (Product(shape).IsConstant(0)) return f.Iota(0, 0);
@@ -73,8 +74,8 @@ Value* PositionsOfData(ImportContext& context, Value* x, Formula& f) {
 
 namespace {
 
-// Of a tensor that is run-time data: as many columns as x has elements, of which a run-time count
-// says how many are meant.
+// NonZero of a tensor that is run-time data. The result has as many columns as x has elements; a
+// run-time count says how many of them are valid.
 Result<void> PlacesOfData(ImportContext& context) {
   const Shape shape = context.input(0)->type.shape;
   Formula f(context);
@@ -94,8 +95,8 @@ Result<void> PlacesOfData(ImportContext& context) {
 
 }  // namespace
 
-// [N, b*b*C, H, W] -> [N, C, b*H, b*W]; the block's place is the slow part of the channel (DCR) or
-// the fast one (CRD).
+// [N, b*b*C, H, W] -> [N, C, b*H, b*W]; the position within the block is the slower part of the
+// channel index (DCR) or the faster one (CRD).
 Result<void> ImportDepthToSpace(ImportContext& context) {
   FUSEC_ASSIGN(const int64_t b, BlockSize(context));
   const Shape x = context.input(0)->type.shape;
@@ -123,7 +124,7 @@ Result<void> ImportSpaceToDepth(ImportContext& context) {
   return f.Finish({f.Reshape(apart, {x[0], x[1] * (b * b), height, width})});
 }
 
-// The first lengths[n] elements of sequence n backwards, the rest as they are.
+// Reverses the first lengths[n] elements of sequence n and keeps the others.
 Result<void> ImportReverseSequence(ImportContext& context) {
   Value* x = context.input(0);
   Value* lengths = context.input(1);
@@ -174,7 +175,7 @@ Result<void> ImportCompress(ImportContext& context) {
   return f.Finish({f.Gather(x, f.Tensor(Dtype::kI64, {count}, positions), axis)});
 }
 
-// What ScatterElements was called before opset 11.
+// Scatter is the name of ScatterElements before opset 11.
 Result<void> ImportScatter(ImportContext& context) {
   Value* data = context.input(0);
   FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", 0), data->type.rank()));
@@ -183,8 +184,9 @@ Result<void> ImportScatter(ImportContext& context) {
                           {{"axis", axis}, {"reduction", std::string("none")}})});
 }
 
-// The places of the elements that are not 0, one row per axis. Their number is known of a constant,
-// and of one that is expanded along its leading axes by symbols, whose places repeat.
+// The coordinates of the nonzero elements, one row per axis. Their number is known at compile time
+// for a constant, and as an expression for a constant that is expanded along leading axes of
+// symbolic size, whose coordinates repeat.
 Result<void> ImportNonZero(ImportContext& context) {
   Value* x = context.input(0);
   const Shape shape = x->type.shape;
@@ -206,12 +208,12 @@ Result<void> ImportNonZero(ImportContext& context) {
   if (shape.empty()) return context.Fail("x is a scalar, expected rank 1 or more");
   if (!known || !rest) return PlacesOfData(context);
 
-  // Coordinates within the part that is not repeated.
+  // Coordinates of the nonzero elements within the part that is not repeated.
   std::vector<std::vector<double>> places(rest->size());
   const ReferenceTensor values = ReferenceTensor::FromData(*known);
   ForEachIndex(*rest, [&](ArrayRef<int64_t> index) {
     std::vector<int64_t> at(values.dims.size());
-    for (size_t i = 0; i < at.size(); ++i) {  // of the same axes, counted from the last
+    for (size_t i = 0; i < at.size(); ++i) {  // axes are aligned at the last one
       const size_t back = at.size() - i;
       at[i] = back <= index.size() && values.dims[i] != 1 ? index[index.size() - back] : 0;
     }

@@ -1,19 +1,19 @@
-// recurrence: the steps of a GRU, LSTM or RNN layer, as ONNX defines them. What the inputs add to
-// the gates of all steps is computed before, in one product.
+// recurrence: the steps of a GRU, LSTM or RNN layer, as ONNX defines them. What the inputs
+// contribute to the gates of all steps is an operand; one matrix product computes it beforehand.
 //
-//   operands  gates     [steps, batch, directions * G * units], or [batch, steps, ..] if
-//   batch_first
-//             weights   [directions, units, G * units]: those of the state, by which it is
-//             multiplied bias?     [directions, units]: for linear_before_reset lengths?  [batch]:
-//             steps of each sequence; all, if absent state?    [directions, batch, units]: before
-//             the first step; zeros, if absent cell?     [directions, batch, units]: the same of an
-//             LSTM's cell peepholes? [directions, 3 * units]: of an LSTM's cell to its gates i, o
-//             and f
-//   results   states of all steps [steps, batch, directions * units] (or [batch, steps, ..]), 0
-//             behind a sequence's end; the last state and, of an LSTM, the last cell [directions,
-//             batch, units], 0 of empty sequences
+//   operands  gates      [steps, batch, directions * G * units],
+//                        or [batch, steps, ..] if batch_first
+//             weights    [directions, units, G * units], by which the state is multiplied
+//             bias?      [directions, units], for linear_before_reset
+//             lengths?   [batch], steps of each sequence; all steps if absent
+//             state?     [directions, batch, units], before the first step; zeros if absent
+//             cell?      [directions, batch, units], the same for the cell of an LSTM
+//             peepholes? [directions, 3 * units], from the cell of an LSTM to its gates i, o and f
+//   results   the states of all steps, [steps, batch, directions * units] (or [batch, steps, ..]),
+//             which are 0 after the end of a sequence; the last state and, for an LSTM, the last
+//             cell, [directions, batch, units], which are 0 for empty sequences
 //
-// With X the gates' inputs and R the weights, . a product of matrices and * one of elements:
+// X is the inputs' part of the gates, R the weights, . a matrix product, and * an elementwise one:
 //
 //   rnn   H = f(X + H.R)
 //   gru   z = f(Xz + H.Rz)    r = f(Xr + H.Rr)    n = g(Xn + (r * H).Rn)    H = (1 - z) * n + z * H
@@ -21,8 +21,8 @@
 //   lstm  i = f(Xi + H.Ri + Pi * C)    f = f(Xf + H.Rf + Pf * C), or 1 - i if input_forget
 //         C = f * C + i * g(Xc + H.Rc)    o = f(Xo + H.Ro + Po * C)    H = o * h(C)
 //
-// What f and g are given is clipped to -clip..clip, unless clip is 0. The second of two directions,
-// or the only one if it is "reverse", walks through each sequence from its end.
+// The arguments of f and g are clipped to -clip..clip, unless clip is 0. The second of two
+// directions, or the only one if it is "reverse", goes through each sequence from its end.
 #include "compiler/ir/recurrence.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@
 namespace fusec {
 namespace {
 
-// An error unless operand `i` is absent, or of `shape` and of the gates' dtype.
+// An error unless operand `i` is absent or has `shape` and `dtype`.
 Result<void> CheckOperand(const InferContext& context, int i, const char* what, ShapeRef shape,
                           Dtype dtype) {
   if (!context.has_operand(i)) return {};
@@ -69,7 +69,7 @@ Result<void> CheckActivations(const InferContext& context, const CellKind& kind)
   return {};
 }
 
-// One row of the batch in one direction: what it reads, and its steps.
+// The steps of one row of the batch in one direction.
 class Sequence {
  public:
   Sequence(const ReferenceContext& context, int64_t direction, int64_t row)
@@ -85,7 +85,7 @@ class Sequence {
   const std::vector<double>& state() const { return state_; }
   const std::vector<double>& cell() const { return cell_; }
 
-  // Moves on by the step whose inputs' part of the gates begins at `gates`.
+  // Computes one step; `gates` points to the inputs' part of its gates.
   void Step(const double* gates) {
     if (sizes_.kind->cell == Cell::kGru) return StepGru(gates);
     if (sizes_.kind->cell == Cell::kLstm) return StepLstm(gates);
@@ -106,7 +106,7 @@ class Sequence {
     return values;
   }
 
-  // The product of `state` and the weights of a gate's unit.
+  // The dot product of `state` with the weights of one unit of a gate.
   double Product(const std::vector<double>& state, int64_t gate, int64_t unit) const {
     const std::vector<double>& weights = context_.input(kWeights).reals;
     double sum = 0;
@@ -143,7 +143,7 @@ class Sequence {
   }
 
   void StepLstm(const double* gates) {
-    // What a gate sees of the cell.
+    // The contribution of the cell to a gate.
     const auto peephole = [&](int64_t gate, int64_t unit) {
       if (!context_.has_input(kPeepholes)) return 0.0;
       const int64_t at = (direction_ * 3 + gate) * units() + unit;
@@ -274,7 +274,7 @@ struct RecurrenceOp {
     return {};
   }
 
-  // A length may be that of the longest sequence.
+  // A length may be at most the number of steps.
   static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
     if (operand != kLengths || node.operand(kLengths) == nullptr) return std::nullopt;
     return IndexUse{{SizesOfRecurrence(node).steps + 1}};

@@ -18,10 +18,11 @@ namespace {
 // Inputs of the ONNX ops.
 enum OnnxInput { kX, kW, kR, kB, kSequenceLens, kInitialH, kInitialC, kP };
 
-constexpr int64_t kMostZeros = 65536;  // of an initial state that is looked at
+constexpr int64_t kMostZeros = 65536;  // initial states of more elements are not examined
 
-// What `x` is with its first two axes exchanged, if views have made it of that: torch's layers that
-// are batch_first transpose in front of an op that is not, and back behind it. Null if not.
+// If views made x by exchanging the first two axes of a tensor, that tensor, else null. PyTorch's
+// batch_first layers transpose before an ONNX op that is not batch-first, and transpose back after
+// it.
 Value* BeforeTransposition(Value* x, Formula& f, Ranges ranges) {
   const Shape& shape = x->type.shape;
   const Shape exchanged = {shape[1], shape[0], shape[2]};
@@ -43,7 +44,8 @@ Value* BeforeTransposition(Value* x, Formula& f, Ranges ranges) {
   return nullptr;
 }
 
-// Whether `value` is known to be zeros, as torch's initial states are, which it expands to the batch.
+// Whether `value` is known to be all zeros, as PyTorch's default initial states are, which it
+// expands to the batch.
 bool IsZeros(const Value* value) {
   while (!IsConstant(value)) {
     if (value->producer == nullptr || value->producer->operands.size() != 1 ||
@@ -75,7 +77,7 @@ class RecurrenceImport {
         batch_first_ = true;
       }
     }
-    // Directions that apply other functions cannot share a kernel.
+    // Directions with different activations cannot share a kernel.
     if (directions_ == 2 && !(activations_[0] == activations_[1])) {
       FUSEC_ASSIGN(const ValueList forward, AddSteps(0, 1, "forward"));
       FUSEC_ASSIGN(const ValueList backward, AddSteps(1, 1, "reverse"));
@@ -89,7 +91,7 @@ class RecurrenceImport {
   }
 
  private:
-  // Of one direction, in ONNX's spelling.
+  // The activations of one direction, in ONNX's spelling.
   struct Activations {
     std::string names;
     std::vector<double> alphas, betas;
@@ -123,8 +125,8 @@ class RecurrenceImport {
     return {};
   }
 
-  // As in onnxruntime, the lists of parameters go on from one function to the next that has such a
-  // parameter.
+  // As in onnxruntime, each function that has a parameter takes the next value of the parameter's
+  // list.
   Result<void> ReadActivations() {
     std::vector<std::string> names = context_.Strings("activations");
     const size_t count = kind_.activations.size();
@@ -200,7 +202,7 @@ class RecurrenceImport {
     return CheckShape(kInitialC, "initial_c", state);
   }
 
-  // [batch, directions, units] as [directions, batch, units], or the other way round, for layout 1.
+  // For layout 1, converts [batch, directions, units] to [directions, batch, units], or back.
   Value* ExchangeIfBatchFirst(Value* state) {
     if (layout_ == 0) return state;
     const Shape& shape = state->type.shape;
@@ -208,8 +210,9 @@ class RecurrenceImport {
     return f_.Transpose(state, {1, 0, 2});
   }
 
-  // The bias of the inputs and that of the state, added up; but where a GRU resets the state's part
-  // of its candidate behind the bias, that part's is left to the steps.
+  // The sum of the input bias and the state bias. A GRU with linear_before_reset multiplies the
+  // state's part of its candidate by the reset gate after adding the bias, so that part of the
+  // state bias is left to the steps and returned in `of_state`.
   Value* BiasOf(int64_t first, int64_t count, Value** of_state) {
     if (Input(kB) == nullptr) return nullptr;
     const int64_t columns = kind_.gates * units_;
@@ -224,7 +227,7 @@ class RecurrenceImport {
                       {count * columns});
   }
 
-  // The recurrence of `count` directions from `first` on.
+  // Adds the recurrence op of `count` directions, from `first` on.
   Result<ValueList> AddSteps(int64_t first, int64_t count, const std::string& direction) {
     const int64_t columns = kind_.gates * units_;
     const auto of_directions = [&](int input, bool is_state = false) -> Value* {
@@ -266,8 +269,8 @@ class RecurrenceImport {
     return results;
   }
 
-  // ONNX keeps directions apart, [steps, directions, batch, units] or, for layout 1, [batch, steps,
-  // directions, units].
+  // Converts to ONNX's layout, which has an axis of directions: [steps, directions, batch, units]
+  // or, for layout 1, [batch, steps, directions, units].
   Value* Apart(Value* states) {
     const Shape& shape = states->type.shape;
     if (layout_ == 1) return f_.Reshape(states, {shape[0], shape[1], directions_, units_});
@@ -293,7 +296,7 @@ class RecurrenceImport {
   const CellKind& kind_;
   std::string direction_;
   int64_t directions_ = 1, units_ = 0, layout_ = 0;
-  bool batch_first_ = false;  // of what the recurrence reads and makes
+  bool batch_first_ = false;  // layout of the recurrence op's operands and results
   bool linear_before_reset_ = false, input_forget_ = false;
   double clip_ = 0;
   std::vector<Activations> activations_;  // by direction

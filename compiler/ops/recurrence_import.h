@@ -4,9 +4,9 @@
 
 namespace fusec {
 
-// ONNX's GRU, LSTM and RNN: one product of the inputs of all steps with the weights of all gates
-// and directions, and a recurrence (recurrence.cc) that walks through the steps. Directions with
-// activations of their own take a recurrence each.
+// Imports ONNX's GRU, LSTM and RNN: a single product of the inputs of all steps with the weights of
+// all gates and directions, followed by a recurrence op (recurrence.cc) that runs the steps.
+// Directions with different activations get one recurrence op each.
 Result<void> ImportRecurrence(ImportContext& context);
 
 }  // namespace fusec

@@ -21,7 +21,7 @@ InferResult InferReduction(const InferContext& context) {
   return std::vector<TensorType>{std::move(type)};
 }
 
-// The dtype for roots and logarithms: integers pass through f64 and are truncated at the end.
+// The dtype for roots and logarithms. Integers are computed in f64 and truncated at the end.
 Dtype RealDtype(Dtype dtype) { return IsFloat(dtype) ? ComputeDtype(dtype) : Dtype::kF64; }
 
 Value* ReduceOf(Formula& f, const Node& node, OpKind kind, Value* x) {
@@ -76,8 +76,8 @@ struct ReduceLogSumOp {
   }
 };
 
-// log(sum exp(x)) = m + log(sum exp(x - m)), m being the maximum, or 0 where that is infinite (so
-// that inf - inf never arises).
+// log(sum exp(x)) = m + log(sum exp(x - m)), where m is the maximum, or 0 if the maximum is
+// infinite (which avoids inf - inf).
 struct ReduceLogSumExpOp {
   static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {

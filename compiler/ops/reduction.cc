@@ -1,4 +1,4 @@
-// Folds along axes: reduce_sum, reduce_mean, reduce_prod, reduce_max, reduce_min and arg_max,
+// Reductions along axes: reduce_sum, reduce_mean, reduce_prod, reduce_max, reduce_min and arg_max,
 // arg_min.
 #include <cmath>
 #include <limits>
@@ -47,8 +47,8 @@ struct ReduceSumOp {
   }
 };
 
-// mean: sum / count; integers are truncated toward zero, as casting numpy's float mean does. An
-// empty mean is NaN, of integers 0.
+// mean: sum / count. Integer means are truncated toward zero, as casting NumPy's float mean does.
+// The mean of no elements is NaN; for integers it is 0.
 struct ReduceMeanOp {
   static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
@@ -99,8 +99,8 @@ struct ReduceProdOp {
   }
 };
 
-// Maximum (or minimum): NaN wins; on bools it is "any" ("all"). An empty one is the value that
-// loses against every other.
+// Maximum (or minimum). NaN wins; for bools it is "any" ("all"). The extremum of no elements is the
+// value that loses against every other.
 Result<void> ReferenceExtremum(ReferenceContext& context, bool want_greatest) {
   const ReferenceTensor& x = context.input(0);
   ReferenceTensor& extremum = context.output();
@@ -148,8 +148,9 @@ struct ReduceMinOp {
   }
 };
 
-// arg_max, arg_min {axes, keepdims, select_last_index}: where along the one axis the extremum is,
-// as i64. NaN counts as the extremum; of equals the first wins, or the last.
+// arg_max, arg_min {axes, keepdims, select_last_index}: the i64 position of the extremum along the
+// one axis. NaN counts as the extremum; of equal elements the first one wins, or the last with
+// select_last_index.
 Result<void> ImportArgReduction(ImportContext& context, OpKind kind) {
   Result<int64_t> axis = NormalizeAxis(context.Int("axis", 0), context.input(0)->type.rank());
   if (!axis) return context.Fail(axis.error().message);

@@ -64,7 +64,7 @@ Result<TensorType> ReducedType(const InferContext& context) {
 
 void ForEachReduced(ArrayRef<int64_t> dims, ArrayRef<int64_t> axes,
                     function_ref<void(int64_t, int64_t)> visit) {
-  // Strides of the result, by the operand's axes; 0 where elements are folded together.
+  // The result's stride for each axis of the operand; 0 for reduced axes.
   std::vector<int64_t> strides(dims.size(), 0);
   int64_t stride = 1;
   for (int64_t axis = static_cast<int64_t>(dims.size()) - 1; axis >= 0; --axis) {

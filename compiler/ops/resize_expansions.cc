@@ -1,5 +1,5 @@
-// Resize and its older name Upsample: each element of a resized axis is a weighted sum of a few
-// elements of the axis before.
+// Resize and its older name Upsample: each element along a resized axis is a weighted sum of a few
+// elements of the original axis.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 struct AxisResize {
   int64_t in = 0, out = 0;
   double scale = 1;           // out / in, as the model gives it
-  double begin = 0, end = 1;  // of the region of interest, in parts of the axis
+  double begin = 0, end = 1;  // region of interest, as fractions of the axis
 };
 
 struct Method {
@@ -28,7 +28,7 @@ struct Method {
   bool antialias = false;
 };
 
-// Where element `o` of the resized axis lies on the axis before.
+// The coordinate on the original axis of element `o` of the resized axis.
 double Source(const Method& method, const AxisResize& axis, int64_t o) {
   const auto at = static_cast<double>(o);
   const auto in = static_cast<double>(axis.in), out = static_cast<double>(axis.out);
@@ -61,7 +61,8 @@ double CubicWeight(double a, double x) {
   return 0;
 }
 
-// Weights by element; elements outside stand for the nearest inside, or for none.
+// The weight of each original element for coordinate x. Elements outside the axis are replaced by
+// the nearest one inside, or left out with exclude_outside.
 std::map<int64_t, double> Taps(const Method& method, const AxisResize& axis, double x) {
   std::map<int64_t, double> taps;
   const auto inside = [&](int64_t i) { return std::clamp<int64_t>(i, 0, axis.in - 1); };
@@ -81,11 +82,11 @@ std::map<int64_t, double> Taps(const Method& method, const AxisResize& axis, dou
     total += weight;
   }
   for (auto& [i, weight] : taps) weight /= total;
-  if (taps.empty()) taps[inside(Nearest(method, x))] = 1;  // nothing inside is near
+  if (taps.empty()) taps[inside(Nearest(method, x))] = 1;  // all taps are outside
   return taps;
 }
 
-// `x` with one axis resized; `outside` is what stands where a crop leaves the data.
+// `x` with one axis resized. `outside` is the value where a crop lies outside of the data.
 Value* Resized(Formula& f, Value* x, int axis, const Method& method, const AxisResize& resize,
                double outside) {
   std::vector<std::map<int64_t, double>> taps;
@@ -134,10 +135,10 @@ bool IsGiven(const ImportContext& context, int i) {
   return HasInput(context, i) && !context.input(i)->type.ElementCount().IsConstant(0);
 }
 
-// The inputs of a Resize, whose places changed with the opset.
+// The inputs of a Resize, whose positions depend on the opset.
 struct Sizes {
   std::vector<int64_t> axes;
-  std::vector<double> scales, roi;  // one of scales and sizes; roi begins, then ends
+  std::vector<double> scales, roi;  // either scales or sizes is given; roi lists begins, then ends
   Exprs sizes;
 };
 
@@ -173,15 +174,15 @@ Result<Sizes> ImportSizes(const ImportContext& context, int rank) {
   return given;
 }
 
-// With sizes and a policy that keeps the aspect ratio, the one scale of all axes: the least, or the
-// greatest; else 0.
+// With sizes and a policy that keeps the aspect ratio, the common scale of all axes: the least
+// ratio (not_larger) or the greatest; otherwise 0.
 Result<double> CommonScale(const ImportContext& context, const Sizes& given, ShapeRef shape) {
   const std::string policy = context.String("keep_aspect_ratio_policy", "stretch");
   double common = 0;
   for (size_t i = 0; i < given.sizes.size() && policy != "stretch"; ++i) {
     const auto size = given.sizes[i].AsConstant(), in = shape[given.axes[i]].AsConstant();
     if (!size || !in || *in == 0) {
-      return context.Fail("a policy of aspect ratios needs fixed sizes");
+      return context.Fail("keep_aspect_ratio_policy needs fixed sizes");
     }
     const double ratio = static_cast<double>(*size) / static_cast<double>(*in);
     const bool is_better = policy == "not_larger" ? ratio < common : ratio > common;
@@ -234,8 +235,8 @@ Result<void> ImportResize(ImportContext& context) {
       resize.begin = given.roi[i];
       resize.end = given.roi[given.axes.size() + i];
       if (!(std::abs(resize.begin) <= kFarthest) || !(std::abs(resize.end) <= kFarthest)) {
-        return context.Fail(
-            fmt::format("roi is {} to {}, expected parts of an axis", resize.begin, resize.end));
+        return context.Fail(fmt::format("roi is {} to {}, expected fractions of an axis",
+                                        resize.begin, resize.end));
       }
       if (in && given.sizes.empty() && given.scales[i] == 1 && resize.begin == 0 && resize.end == 1)
         continue;

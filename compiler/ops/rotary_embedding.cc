@@ -1,8 +1,8 @@
-// rotary_embedding {interleaved, rotary_embedding_dim, num_heads}: turns pairs (x1, x2) of each
-// head's first rotary_embedding_dim elements by an angle per position:
+// rotary_embedding {interleaved, rotary_embedding_dim, num_heads}: rotates pairs (x1, x2) of the
+// first rotary_embedding_dim elements of each head by an angle per position:
 //   x1' = cos * x1 - sin * x2,   x2' = sin * x1 + cos * x2
-// Pairs are (i, i + half), or (2i, 2i + 1) if interleaved. A rotary_embedding_dim of 0 turns the
-// whole head. Operands are x, cos, sin and position_ids?; x is [batch, heads, length, size] or
+// Pairs are (i, i + half), or (2i, 2i + 1) if interleaved. If rotary_embedding_dim is 0, the whole
+// head is rotated. Operands are x, cos, sin and position_ids?; x is [batch, heads, length, size] or
 // [batch, length, heads * size].
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ struct RotaryShape {
   int length_axis = 0;  // of `heads`
   int head_axis = 0;    // of `heads`
   int64_t size = 0;     // of a head
-  int64_t rotated = 0;  // how much of it is turned
+  int64_t rotated = 0;  // elements of a head that are rotated
 };
 
 Result<RotaryShape> RotaryShapeOf(const TensorType& x, int64_t num_heads, int64_t rotary_dim) {
@@ -61,7 +61,7 @@ Value* DecomposeRotary(const RotaryShape& s, const Node& node, Builder& builder)
   const TensorType& type = node.operand(0)->type;
   const Dtype compute = ComputeDtype(type.dtype);
   const Expr half(s.rotated / 2);
-  const auto angles = [&](int i) {  // [batch, length, half], with a 1 for the heads
+  const auto angles = [&](int i) {  // [batch, length, half], with a dim of 1 for the heads
     Value* cache = node.operand(i);
     if (node.operand(3) != nullptr) cache = f.Gather(cache, node.operand(3));
     Shape shape = cache->type.shape;

@@ -20,7 +20,7 @@ std::optional<Exprs> KnownContents(const Value* value, const ImportContext& cont
   return SymbolicContents(value, context.ranges(), constant_of);
 }
 
-// What no element is above, or none is below.
+// Finds an upper or a lower bound of the elements of a value.
 class Bounds {
  public:
   Bounds(const ImportContext& context, Side side) : context_(context), side_(side) {}
@@ -33,7 +33,7 @@ class Bounds {
   }
 
  private:
-  // Of elements that do not depend on run-time data.
+  // The bound of elements that do not depend on run-time data.
   std::optional<Expr> OfKnown(const Value* value) {
     const auto contents = KnownContents(value, context_);
     if (!contents || contents->empty()) return std::nullopt;
@@ -41,21 +41,21 @@ class Bounds {
     for (const Expr& element : *contents) bound = Outer(bound, element);
     return bound;
   }
-  // Of two numbers that which bounds both, and that which is enough for the one that is nearer.
+  // Outer: the bound that holds for both numbers. Inner: the tighter of two valid bounds.
   Expr Outer(const Expr& a, const Expr& b) const {
     return side_ == Side::kUpper ? Max(a, b, context_.ranges()) : Min(a, b, context_.ranges());
   }
   Expr Inner(const Expr& a, const Expr& b) const {
     return side_ == Side::kUpper ? Min(a, b, context_.ranges()) : Max(a, b, context_.ranges());
   }
-  // Of numbers from 0 on.
+  // The bound of indices 0..size - 1.
   std::optional<Expr> OfPositions(const Expr& size) const {
     return side_ == Side::kUpper ? size - 1 : Expr(0);
   }
 
   std::optional<Expr> OfResult(const Node& node, const Value& value) {
     switch (node.kind) {
-      case OpKind::kCast:  // numbers that another dtype would wrap are no sizes
+      case OpKind::kCast:  // values that would wrap are not sizes
         if (node.operand(0)->type.dtype == Dtype::kBool) return OfPositions(2);
         if (value.type.dtype != Dtype::kI64 && value.type.dtype != Dtype::kI32) return std::nullopt;
         return Of(node.operand(0));
@@ -87,7 +87,7 @@ class Bounds {
       case OpKind::kArgMax:
       case OpKind::kArgMin:
         return OfPositions(node.operand(0)->type.shape[node.Int("axis")]);
-      case OpKind::kTopK:  // of its operand's elements, or of places
+      case OpKind::kTopK:  // values of its operand, or indices
         return value.result_index == 0 ? Of(node.operand(0))
                                        : OfPositions(node.operand(0)->type.shape[node.Int("axis")]);
       default:
@@ -95,7 +95,7 @@ class Bounds {
     }
   }
 
-  // Where each of `values` bounds the result.
+  // Each of `values` bounds the result: the tightest bound.
   std::optional<Expr> OfAny(ArrayRef<Value*> values) {
     std::optional<Expr> nearest;
     for (const Value* value : values) {
@@ -105,7 +105,7 @@ class Bounds {
     return nearest;
   }
 
-  // Where the result is one of `values`.
+  // The result is one of `values`: the bound that holds for all.
   std::optional<Expr> OfAll(ArrayRef<Value*> values) {
     std::optional<Expr> farthest;
     for (const Value* value : values) {
@@ -116,7 +116,7 @@ class Bounds {
     return farthest;
   }
 
-  // min(max(x, low), high): high bounds it from above, and low from below unless high is less.
+  // min(max(x, low), high): `high` is an upper bound, and `low` is a lower bound unless high < low.
   std::optional<Expr> OfClip(const Node& clip) {
     Value *x = clip.operand(0), *low = clip.operand(1), *high = clip.operand(2);
     if (side_ == Side::kUpper) {
@@ -139,7 +139,7 @@ class Bounds {
     return a && b ? std::optional(*a - *b) : std::nullopt;
   }
 
-  // Of bits: how many there are.
+  // A sum of non-negative numbers: their bound times their count.
   std::optional<Expr> OfCount(const Node& sum) {
     const Value* terms = sum.operand(0);
     const auto most = Bounds(context_, Side::kUpper).Of(terms);
@@ -154,10 +154,10 @@ class Bounds {
   const Side side_;
 };
 
-// An integer as a sum of symbols, numbers and values of run-time data.
+// An integer as a sum of a symbolic part and multiples of run-time values.
 struct Sum {
   Expr known;
-  DenseMap<const Value*, int64_t> times;  // how often each value is in it
+  DenseMap<const Value*, int64_t> times;  // coefficient of each value
 
   void Add(const Value* value, int64_t factor, const ImportContext& context) {
     if (const auto contents = KnownContents(value, context); contents && contents->size() == 1) {
@@ -178,7 +178,7 @@ struct Sum {
   }
 };
 
-// Whether it is a sum of bits, which is not below 0.
+// Whether the value is a sum of bools, which is never negative.
 bool IsSumOfBits(const Value* value) {
   const Node* node = value->producer;
   while (node != nullptr && node->kind == OpKind::kReshape) node = node->operand(0)->producer;
@@ -228,7 +228,7 @@ std::optional<Expr> CountBetween(ImportContext& context, Value* start, Value* li
   }
   Value* count = f.Sub(element(high), element(low));
   if (stride > 1) count = f.Div(f.Add(count, number(stride - 1)), number(stride));
-  count = f.Make(OpKind::kMax, {count, number(0)});  // of a quotient that is rounded toward 0
+  count = f.Make(OpKind::kMax, {count, number(0)});  // the quotient rounds toward 0
   return context.RunTimeCount(count, 0, bound);
 }
 

@@ -6,18 +6,19 @@
 
 namespace fusec {
 
-// What no element of an integer tensor is above, as ops say that make it of run-time data: Min,
-// Clip, the number of a mask's elements, positions along an axis. nullopt where none says so.
+// An upper bound of the elements of an integer tensor that depends on run-time data, derived from
+// the ops that compute it: Min, Clip, a count of mask elements, positions along an axis. nullopt if
+// there is none.
 std::optional<Expr> UpperBound(const Value* value, const ImportContext& context);
-// What none is below, in the same way.
+// A lower bound, in the same way.
 std::optional<Expr> LowerBound(const Value* value, const ImportContext& context);
 
-// `a` - `b`, one integer each, where it depends on no run-time data although they may: end and
-// start of a range are `past + length` and `past`.
+// `a` - `b`, each one integer, if the difference does not depend on run-time data even though `a`
+// and `b` may: for example the end `past + length` and the start `past` of a range.
 std::optional<Expr> KnownDifference(const Value* a, const Value* b, const ImportContext& context);
 
-// How many of the numbers start, start + step, ... come before `limit`, one integer of run-time
-// data each; step is not 0. A run-time count, where it has a bound; else nullopt.
+// How many of the numbers start, start + step, ... come before `limit`. Both are one integer of
+// run-time data; step is not 0. A run-time count if it has a bound, else nullopt.
 std::optional<Expr> CountBetween(ImportContext& context, Value* start, Value* limit, int64_t step);
 
 }  // namespace fusec

@@ -1,4 +1,4 @@
-// Bags of rows: what nn.EmbeddingBag does behind its look-up.
+// Reductions of bags (ranges) of rows, as nn.EmbeddingBag does after its lookup.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,18 +14,18 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Row `bound` of `count` as a slice means it.
+// Clamps the bound of a slice of `count` rows; a negative bound counts from the end.
 int64_t SliceBound(int64_t bound, int64_t count) {
   return std::clamp<int64_t>(bound < 0 ? bound + count : bound, 0, count);
 }
 
 }  // namespace
 
-// With first = starts[b] and last = ends[b] as bounds of a slice (negative ones count from the end,
-// those outside are moved to the nearest row): result[b, c..] = the sum, mean or max, by `mode`, of
-// x[k, c..] over first <= k < last. Without ends, a bag ends where the next one starts, and the
-// last one where the rows do. Without such k a sum or mean is 0, a maximum minus infinity; with
-// `zero_if_empty` it is 0 where the bounds as given are equal.
+// first = starts[b] and last = ends[b] are the bounds of a slice (negative ones count from the end,
+// and out-of-range ones are clamped). result[b, c..] = the sum, mean or max, by `mode`, of x[k,
+// c..] over first <= k < last. Without ends, a bag ends where the next one starts, and the last bag
+// ends with the last row. For an empty bag the sum and mean are 0 and the maximum is minus
+// infinity; with `zero_if_empty` the result is 0 if the bounds as given are equal.
 struct SegmentReduceOp {
   static constexpr AttributeSpec kAttributes[] = {{"mode", "sum|mean|max"},
                                                   {"zero_if_empty", "int"}};
@@ -126,7 +126,7 @@ struct SegmentReduceOp {
     }
     return text == folded.text() ? folded : context.Let(text, dtype);
   }
-  // All rows may be left out.
+  // A bound may equal the number of rows.
   static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
     if (operand == 0) return std::nullopt;
     return IndexUse{{node.operand(0)->type.shape[0] + 1}, /*ascend=*/true};

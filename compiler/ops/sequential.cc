@@ -1,4 +1,4 @@
-// Ops whose elements depend on each other in order: cumsum, cumprod, top_k, scatter.
+// Ops whose elements must be processed in order: cumsum, cumprod, top_k, scatter.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace fusec {
 namespace {
 
-// The lines of a tensor along one axis: element j of line l is at lines[l] + j * stride.
+// The lines of a tensor along one axis: element j of line l is at starts[l] + j * stride.
 struct Lines {
   Lines(ArrayRef<int64_t> dims, int64_t axis) : length(dims[axis]) {
     const auto product = [&](int64_t begin, int64_t end) {
@@ -35,7 +35,7 @@ struct Lines {
   std::vector<int64_t> starts;
 };
 
-// a < b in the dtype's own order, NaN above everything.
+// a < b in the order of the dtype, with NaN above everything.
 bool IsLess(const ReferenceTensor& tensor, int64_t a, int64_t b) {
   if (IsFloat(tensor.dtype)) {
     const double x = tensor.reals[a], y = tensor.reals[b];
@@ -77,7 +77,7 @@ void ReduceInto(ReferenceTensor& output, int64_t place, const ReferenceTensor& u
   }
 }
 
-// Element `index` of a value that views make of 0, 1, 2, ...; nullopt for other values.
+// Element `index` of a value that views make from 0, 1, 2, ...; nullopt for other values.
 std::optional<Expr> NumberAt(const Value* value, Exprs index, const Ranges& ranges) {
   for (const Node* node = value->producer; node != nullptr; node = value->producer) {
     if (node->kind == OpKind::kRange) {
@@ -94,8 +94,8 @@ std::optional<Expr> NumberAt(const Value* value, Exprs index, const Ranges& rang
   return std::nullopt;
 }
 
-// How many updates in a row each row of a matrix gets from a scatter_nd whose first coordinates are
-// 0, 0, .., 1, 1, .., as index_put_((row, column), x) of all rows has; null for other scatters.
+// If a scatter_nd into a matrix has first coordinates 0, 0, .., 1, 1, .. for all rows, as
+// index_put_((row, column), x) has, the number of updates per row; else nullopt.
 std::optional<Expr> UpdatesPerRow(const ImportContext& context) {
   const Shape& data = context.input(0)->type.shape;
   const Value* indices = context.input(1);
@@ -114,7 +114,7 @@ std::optional<Expr> UpdatesPerRow(const ImportContext& context) {
   return per_row;
 }
 
-// Such a scatter, whose rows do not depend on each other.
+// Imports such a scatter as a scatter_elements, whose rows are independent.
 Result<void> ScatterInRows(ImportContext& context, const Expr& per_row) {
   Value* data = context.input(0);
   Value* indices = context.input(1);
@@ -143,8 +143,8 @@ Result<void> CheckScatter(const InferContext& context) {
 
 }  // namespace
 
-// result[j] = the sum, or the product, of operand[0..j] along `axis`; exclusive leaves out j
-// itself, reverse counts from the end.
+// result[j] = the sum, or the product, of operand[0..j] along `axis`. `exclusive` leaves out
+// element j itself; `reverse` goes from the end.
 template <OpKind kKind>
 struct RunningFold {
   static constexpr bool kIsSum = kKind == OpKind::kCumSum;
@@ -203,9 +203,9 @@ FUSEC_DEFINE_OP(CumProd)
 struct CumSumOp : RunningFold<OpKind::kCumSum> {};
 FUSEC_DEFINE_OP(CumSum)
 
-// The k largest (or smallest) elements along `axis` in order, and where they were; of equal ones
-// the lower index comes first, NaN counts as larger than everything. Unsorted (sorted = 0) allows
-// any order and is answered in order too.
+// The k largest (or smallest) elements along `axis`, in order, and their indices. Of equal elements
+// the lower index comes first; NaN counts as larger than everything. With sorted = 0 ONNX allows
+// any order; the result is sorted all the same.
 struct TopKOp {
   static constexpr AttributeSpec kAttributes[] = {
       {"axis", "int"}, {"k", "dims"}, {"largest", "int"}, {"sorted", "int"}};
@@ -224,9 +224,9 @@ struct TopKOp {
     }
     return context.AddNode(OpKind::kTopK, {context.input(0)}, std::move(attributes));
   }
-  // As many as run-time data say, the first of all that it can be: the whole axis, unless ops that
-  // make it say less. For more than the axis has, or less than 0, each place is outside, which
-  // fails the run.
+  // TopK whose k is run-time data: a TopK of the largest possible k (the whole axis, unless the ops
+  // that compute k give a bound), of which the first k elements are taken. If k exceeds that or is
+  // negative, the indices of the taken elements are out of range, which fails the run.
   static Result<void> ImportFirst(ImportContext& context, Attributes attributes) {
     const int64_t axis = std::get<int64_t>(attributes["axis"]);
     const Expr& rows = context.input(0)->type.shape[axis];
@@ -302,7 +302,7 @@ struct TopKOp {
 };
 FUSEC_DEFINE_OP(TopK)
 
-// result = data, then for every i in order, with j = i but for j_axis = indices[i]:
+// result = data; then for every i in order, with j equal to i except that j_axis = indices[i]:
 // result[j] = reduction(result[j], updates[i]).
 struct ScatterElementsOp {
   static constexpr AttributeSpec kAttributes[] = {{"axis", "int"},
@@ -354,8 +354,8 @@ struct ScatterElementsOp {
 };
 FUSEC_DEFINE_OP(ScatterElements)
 
-// result = data, then for every i in order, with j = indices[i, 0], ..., indices[i, m-1] where m is
-// the last dim of indices: the block result[j] = reduction(result[j], updates[i]).
+// result = data; then for every i in order, with j = indices[i, 0], ..., indices[i, m-1], where m
+// is the last dim of indices, the block result[j] = reduction(result[j], updates[i]).
 struct ScatterNDOp {
   static constexpr AttributeSpec kAttributes[] = {{"reduction", "none|add|mul|max|min"}};
   static Result<void> Import(ImportContext& context) {
@@ -394,7 +394,7 @@ struct ScatterNDOp {
     const std::vector<int64_t> tuples(indices.dims.begin(), indices.dims.end() - 1);
     const std::vector<int64_t> block(output.dims.begin() + tuple, output.dims.end());
     Result<void> status;
-    int64_t number = 0;  // of the tuple of coordinates
+    int64_t number = 0;  // index of the coordinate tuple
     int64_t update = 0;
     ForEachIndex(tuples, [&](ArrayRef<int64_t>) {
       std::vector<int64_t> corner;

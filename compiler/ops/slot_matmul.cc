@@ -1,4 +1,5 @@
-// Products by the matrix that a row's slot names: what low-rank adapters of several users are.
+// Products whose right matrix is chosen per row by a slot, as the low-rank adapters of several
+// users need.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,12 +9,12 @@
 
 namespace fusec {
 
-// With slots of shape [l..], x of [l.., m.., k] and a bank of matrices [slot, k, n], or [slot, n,
-// k] if transpose_b is 1: result[l.., m.., n] = the sum over k of x[l.., m.., k] times the matrix
-// of slots[l..] at [k, n]. Where the slot is -1, it is 0; other negative slots are errors.
+// Operands are x [l.., m.., k], a bank of matrices [slot, k, n] (or [slot, n, k] if transpose_b is
+// 1) and slots [l..]. result[l.., m.., n] = the sum over k of x[l.., m.., k] * bank[slots[l..], k,
+// n]. If the slot is -1, the result is 0; other negative slots are errors.
 //
-// Punica (Chen et al. 2023) calls it gather matrix-vector multiplication, and S-LoRA (Sheng et al.
-// 2023) serves adapters with it.
+// Punica (Chen et al. 2023) calls this gather matrix-vector multiplication, and S-LoRA (Sheng et
+// al. 2023) uses it to serve adapters.
 struct SlotMatMulOp {
   static constexpr AttributeSpec kAttributes[] = {{"transpose_b", "int"}};
   enum Operand { kX, kBank, kSlots };

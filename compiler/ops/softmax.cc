@@ -14,8 +14,8 @@
 namespace fusec {
 namespace {
 
-// Before opset 13 everything from `axis` on was one long row: a reshape around a softmax of the
-// last axis.
+// Before opset 13 all axes from `axis` on form one row, so the softmax is taken along the last axis
+// of a reshaped x.
 Result<void> ImportSoftmax(ImportContext& context, OpKind kind) {
   Value* x = context.input(0);
   const bool flattens = context.opset() < 13;
@@ -38,7 +38,8 @@ InferResult InferSoftmax(const InferContext& context) {
   return std::vector<TensorType>{context.operand(0)};
 }
 
-// Calls `visit(first, stride, length)` for every row along `axis`, in positions of elements.
+// Calls `visit(first, stride, length)` for every row along `axis`; first and stride are in
+// elements.
 template <class Visit>
 void ForEachRow(ArrayRef<int64_t> dims, int64_t axis, Visit visit) {
   int64_t stride = 1;
@@ -50,7 +51,7 @@ void ForEachRow(ArrayRef<int64_t> dims, int64_t axis, Visit visit) {
   }
 }
 
-// Replaces x by x - max(row) in `y` and returns the row's sum of exp(y).
+// Writes x - max(row) to `y` and returns the row's sum of exp(y).
 double ShiftRow(const ReferenceTensor& x, ReferenceTensor& y, int64_t first, int64_t stride,
                 int64_t length) {
   double greatest = -std::numeric_limits<double>::infinity();
@@ -66,8 +67,8 @@ double ShiftRow(const ReferenceTensor& x, ReferenceTensor& y, int64_t first, int
   return sum;
 }
 
-// y = exp(x - max) / sum(exp(x - max)) along `axis`. The maximum is taken off so that exp cannot
-// overflow; a row of nothing but -inf gives NaN, as in numpy.
+// y = exp(x - max) / sum(exp(x - max)) along `axis`. Subtracting the maximum keeps exp from
+// overflowing; a row of only -inf gives NaN, as in NumPy.
 struct SoftmaxOp {
   static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
   static Result<void> Import(ImportContext& context) {

@@ -1,4 +1,4 @@
-// The discrete Fourier transform as a product with the matrix of its roots of unity.
+// The discrete Fourier transform as a product with its matrix of roots of unity.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -10,9 +10,9 @@
 namespace fusec {
 namespace {
 
-// What the real (and imaginary) part of each of `terms` elements adds to the real and imaginary
-// part of each of `results`, as a matrix [terms * parts, results * 2] whose entries are exp(-+ 2 pi
-// i n m / length), by `scale`.
+// The DFT matrix [terms * parts, results * 2]: what the real (and imaginary) part of each of
+// `terms` elements contributes to the real and imaginary part of each of `results`. Entries are
+// exp(-+ 2 pi i n m / length), divided by `length` for the inverse.
 std::vector<double> Roots(int64_t terms, int64_t parts, int64_t results, int64_t length,
                           bool inverse) {
   std::vector<double> matrix(terms * parts * results * 2);
@@ -33,8 +33,8 @@ std::vector<double> Roots(int64_t terms, int64_t parts, int64_t results, int64_t
   return matrix;
 }
 
-// The same for N real results of the inverse, from the first N / 2 + 1 of N complex elements; the
-// others are their conjugates: [terms * 2, results].
+// The matrix [terms * 2, results] of the inverse DFT for N = `results` real results, from the first
+// N / 2 + 1 of N complex elements; the others are the conjugates of these.
 std::vector<double> RealRoots(int64_t terms, int64_t results) {
   std::vector<double> matrix(terms * 2 * results);
   for (int64_t m = 0; m < terms; ++m) {
@@ -49,8 +49,8 @@ std::vector<double> RealRoots(int64_t terms, int64_t results) {
   return matrix;
 }
 
-// Roots for a length that a call chooses: the same matrix of `length` terms and results, computed.
-// Turns are reduced to one as integers, so that the angles keep their digits.
+// The DFT matrix for a symbolic or long length, computed by the graph instead of stored; it has
+// `length` terms. n * m is reduced modulo the length as an integer, so that the angles stay exact.
 Value* ComputedRoots(Formula& f, const Expr& length, const Expr& results, int64_t parts,
                      bool inverse, Dtype real) {
   Value* n = f.Reshape(f.Iota(0, length), {length, 1});
@@ -76,13 +76,12 @@ Value* ComputedRoots(Formula& f, const Expr& length, const Expr& results, int64_
 
 }  // namespace
 
-// y[m] = sum over n of x[n] exp(-2 pi i n m / N) along an axis; the last axis has the real part, or
-// real and imaginary part. The inverse has +2 pi i and divides by N. N is dft_length, to which x is
-// cut or filled with zeros, and a number, or the dim itself.
-// With onesided only m = 0..N/2 of a real x are there; its
-// inverse takes those and gives real numbers.
+// y[m] = sum over n of x[n] exp(-2 pi i n m / N) along an axis. The last axis holds the real part,
+// or the real and the imaginary part. The inverse has +2 pi i and divides by N. N is dft_length, to
+// which x is cut or zero-padded; it must be a constant, or the dim itself. With onesided, only m =
+// 0..N/2 of a real x are computed, and the inverse takes these and gives real numbers.
 Result<void> ImportDFT(ImportContext& context) {
-  constexpr int64_t kLongest = 1024;  // whose matrix is stored; it has up to 16 MB
+  constexpr int64_t kLongest = 1024;  // longest DFT with a stored matrix (up to 16 MB)
   Value* x = context.input(0);
   const Shape shape = x->type.shape;
   const int rank = x->type.rank();
@@ -108,7 +107,7 @@ Result<void> ImportDFT(ImportContext& context) {
   const bool inverse = context.Int("inverse", 0) != 0, onesided = context.Int("onesided", 0) != 0;
   if (onesided && inverse != (parts == 2)) {
     return context.Fail(
-        "onesided is for the transform of real numbers, and the inverse of complex ones");
+        "onesided applies to the transform of real numbers and to the inverse of complex ones");
   }
   const bool to_real = onesided && inverse;
   std::optional<int64_t> size = length[0].AsConstant();
@@ -124,7 +123,7 @@ Result<void> ImportDFT(ImportContext& context) {
   if (to_real && !HasInput(context, 1)) size = 2 * (*size - 1);
   const Expr whole = is_free ? length[0] : Expr(*size);
   const Expr results = onesided && !inverse ? FloorDiv(whole, 2, context.ranges()) + 1 : whole;
-  // Zeros that fill up add nothing.
+  // Zero padding contributes nothing.
   const Expr terms = is_free ? whole : Expr(std::min(*known, to_real ? *size / 2 + 1 : *size));
   Formula f(context);
   const Dtype dtype = x->type.dtype, real = ComputeDtype(dtype);

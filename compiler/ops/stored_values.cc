@@ -1,4 +1,5 @@
-// Values that are stored in fewer bits than they are computed in: rows of quantized tables.
+// Conversions of values that are stored in fewer bits than they are computed in, such as rows of
+// quantized tables.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,7 +18,7 @@ Result<void> CheckBytes(const TensorType& stored) {
 
 }  // namespace
 
-// The f32 value of each float in the layout E4M3 (dtype.h).
+// Converts E4M3 codes (dtype.h) to f32.
 struct FromE4M3Op {
   static InferResult Infer(const InferContext& context) {
     FUSEC_TRY(CheckBytes(context.operand(0)));
@@ -42,7 +43,7 @@ Result<void> CheckFloats(const TensorType& x) {
   return ModelError(fmt::format("the numbers are {}, expected f32", x.ToString()));
 }
 
-// The E4M3 code of each number, to nearest; 448, the greatest, of what is greater.
+// Converts f32 to E4M3 codes, rounding to nearest; magnitudes above 448 saturate to 448.
 struct ToE4M3Op {
   static InferResult Infer(const InferContext& context) {
     FUSEC_TRY(CheckFloats(context.operand(0)));
@@ -62,15 +63,15 @@ struct ToE4M3Op {
 };
 FUSEC_DEFINE_OP(ToE4M3)
 
-// What numbers of which x is the greatest magnitude are multiplied by before they are rounded to
-// E4M3: the power of two that brings x to 128 to 256. NaN for what is not finite.
+// The factor by which numbers of greatest magnitude x are multiplied before they are rounded to
+// E4M3: the power of two that scales x to 128..256. NaN if x is not finite.
 struct Float8FactorOp {
   static InferResult Infer(const InferContext& context) {
     FUSEC_TRY(CheckFloats(context.operand(0)));
     return std::vector<TensorType>{context.operand(0)};
   }
   static Result<void> Reference(ReferenceContext& context) {
-    constexpr int kBits = 7, kLeast = -119;  // below which the factor would have no reciprocal
+    constexpr int kBits = 7, kLeast = -119;  // a smaller exponent's factor would have no reciprocal
     const ReferenceTensor& x = context.input(0);
     for (int64_t i = 0; i < x.element_count(); ++i) {
       const double greatest = std::abs(x.reals[i]);

@@ -1,5 +1,4 @@
-// constant and region: their types come from the payload and from the body, which Infer does not
-// see.
+// constant and region. Their types come from the payload and the body, which Infer does not see.
 #include "compiler/import/import_context.h"
 #include "compiler/ir/host_table.h"
 #include "compiler/ir/region_class.h"
@@ -8,7 +7,7 @@
 namespace fusec {
 namespace {
 
-// The value of an ONNX Constant node, by whichever attribute it is given.
+// The value of an ONNX Constant node, from whichever attribute holds it.
 Result<TensorData> ConstantValue(const ImportContext& context) {
   if (context.Has("value")) {
     std::optional<TensorData> value = context.Tensor("value");

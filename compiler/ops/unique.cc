@@ -1,5 +1,5 @@
-// Unique: the different elements of a tensor, or the different parts along an axis, as rows of a
-// run-time count.
+// Unique: the distinct elements of a tensor, or the distinct slices along an axis. Their number is
+// a run-time count.
 #include <algorithm>
 
 #include "compiler/ops/fitting_sizes.h"
@@ -10,8 +10,8 @@
 namespace fusec {
 namespace {
 
-// What Unique makes of a vector, or of the rows of a matrix. The first three are counted rows, one
-// for each different row.
+// The distinct values of a vector, or the distinct rows of a matrix. The first three have one row
+// per distinct value; their size is a run-time count.
 struct Groups {
   Value* values;
   Value* first;   // the position in x of each value's first appearance
@@ -19,7 +19,8 @@ struct Groups {
   Value* of;      // for each row of x, the number of its group
 };
 
-// Where the elements of a vector are in ascending order, equal ones by position.
+// The positions of the elements of a vector in ascending order; equal elements are in order of
+// position.
 Value* Order(Formula& f, Value* x) {
   const Expr& size = x->type.shape[0];
   Value* sorted = f.Make(
@@ -29,8 +30,8 @@ Value* Order(Formula& f, Value* x) {
   return made != nullptr && made->kind == OpKind::kTopK ? made->result(1) : x;
 }
 
-// Where the rows of a matrix of `columns` columns are in ascending order, the first column first:
-// sorted by the last column, then by that before it, and so on, as equal ones keep their order.
+// The positions of the rows of a matrix in ascending lexicographic order. The rows are sorted by
+// the last column, then by the one before it, and so on; each sort is stable.
 Value* OrderOfRows(Formula& f, Value* x, int64_t columns) {
   const Expr& size = x->type.shape[0];
   Value* order = nullptr;
@@ -41,12 +42,12 @@ Value* OrderOfRows(Formula& f, Value* x, int64_t columns) {
   return order == nullptr ? f.Iota(0, size) : order;
 }
 
-// Which rows of `a` are others in `b`.
+// For each row, whether `a` and `b` differ.
 Value* NotEqual(Formula& f, Value* a, Value* b) {
   Value* differ = f.Unary(OpKind::kNot, f.Make(OpKind::kEqual, {a, b}));
   if (IsFloat(a->type.dtype)) {
     const auto is_nan = [&](Value* x) { return f.Unary(OpKind::kIsNaN, x); };
-    Value* both = f.Make(OpKind::kAnd, {is_nan(a), is_nan(b)});  // one value, as NumPy has it
+    Value* both = f.Make(OpKind::kAnd, {is_nan(a), is_nan(b)});  // NaNs are equal, as in NumPy
     differ = f.Make(OpKind::kAnd, {differ, f.Unary(OpKind::kNot, both)});
   }
   if (a->type.rank() == 1) return differ;
@@ -55,7 +56,8 @@ Value* NotEqual(Formula& f, Value* a, Value* b) {
   return f.Cast(columns, Dtype::kBool);
 }
 
-// Of the rows of x in `order`, ascending, a group begins where one differs from that before it.
+// Groups the rows of x, which are ascending in `order`: a group begins where a row differs from the
+// one before it.
 Groups SortedGroups(ImportContext& context, Value* x, Value* order, Formula& f) {
   const Expr size = x->type.shape[0];
   Value* zero = f.Number(0, Dtype::kI64);
@@ -81,7 +83,7 @@ Groups SortedGroups(ImportContext& context, Value* x, Value* order, Formula& f) 
   return {f.Gather(sorted, starts), f.Gather(order, starts), f.Sub(end, starts), of};
 }
 
-// The same groups by their first appearance.
+// The same groups, ordered by their first appearance.
 Groups ByAppearance(Formula& f, const Groups& sorted) {
   Value* order = Order(f, sorted.first);
   Value* place = Order(f, order);  // the inverse of a permutation
@@ -89,7 +91,7 @@ Groups ByAppearance(Formula& f, const Groups& sorted) {
           f.Gather(sorted.counts, order), f.Gather(place, sorted.of)};
 }
 
-// What a tensor of `rank` axes is transposed by to have `axis` first.
+// The permutation that moves `axis` of a tensor of `rank` axes to the front.
 std::vector<int64_t> ToFront(int64_t axis, int rank) {
   std::vector<int64_t> axes = {axis};
   for (int64_t other = 0; other < rank; ++other) {
@@ -98,7 +100,7 @@ std::vector<int64_t> ToFront(int64_t axis, int rank) {
   return axes;
 }
 
-// The other way round.
+// The inverse permutation.
 std::vector<int64_t> FromFront(int64_t axis, int rank) {
   std::vector<int64_t> axes(rank);
   const std::vector<int64_t> to_front = ToFront(axis, rank);
@@ -108,8 +110,8 @@ std::vector<int64_t> FromFront(int64_t axis, int rank) {
 
 }  // namespace
 
-// Y, indices, inverse_indices, counts. Without an axis x is taken as a vector; with one, as a
-// matrix with a row for each of its parts along the axis.
+// Outputs are Y, indices, inverse_indices and counts. Without an axis, x is flattened; with one, x
+// becomes a matrix with a row for each slice along the axis.
 Result<void> ImportUnique(ImportContext& context) {
   Formula f(context);
   Value* x = context.input(0);
@@ -126,7 +128,7 @@ Result<void> ImportUnique(ImportContext& context) {
                         " are sorted by one element after the other: fusec must know how many "
                         "they have");
   }
-  constexpr int64_t kMostColumns = 4096;  // each is sorted by nodes of its own
+  constexpr int64_t kMostColumns = 4096;  // nodes are added for each column
   if (has_rows && *columns > kMostColumns) {
     return context.Fail("x is " + context.input(0)->type.ToString() + ", whose parts along axis " +
                         std::to_string(axis) + " have " + std::to_string(*columns) +

@@ -10,7 +10,7 @@
 
 namespace fusec {
 
-// The operands one behind the other along `axis`.
+// Concatenates the operands along `axis`.
 struct ConcatOp {
   static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
   static Result<void> Import(ImportContext& context) {
@@ -76,8 +76,8 @@ struct ConcatOp {
 };
 FUSEC_DEFINE_OP(Concat)
 
-// Of every matrix (the last two axes) what lies on and above (upper = 1: column - row >= k) or on
-// and below (upper = 0: column - row <= k) its k-th diagonal; zero elsewhere.
+// Keeps the elements of every matrix (the last two axes) on and above its k-th diagonal (upper = 1:
+// column - row >= k), or on and below it (upper = 0: column - row <= k); the others become zero.
 struct TriluOp {
   static constexpr AttributeSpec kAttributes[] = {{"upper", "int"}, {"k", "int"}};
   static Result<void> Import(ImportContext& context) {

@@ -9,7 +9,7 @@
 namespace fusec {
 namespace {
 
-// pads has the begins of all axes, then the ends of all axes, as in ONNX.
+// The pads before the data for all axes, then those after it, as in ONNX.
 Result<Exprs> ImportedPads(const ImportContext& context, int rank) {
   Exprs given;
   if (context.Has("pads")) {
@@ -39,7 +39,8 @@ Result<Exprs> ImportedPads(const ImportContext& context, int rank) {
   return pads;
 }
 
-// The scalar that fills: attribute `value` before opset 11, input 2 from then on, else zero.
+// The fill value, a scalar: the attribute `value` before opset 11, input 2 in later opsets, zero if
+// absent.
 Result<Value*> ImportedFill(ImportContext& context) {
   Value* fill = HasInput(context, 2) ? context.input(2) : nullptr;
   const Dtype dtype = context.input(0)->type.dtype;
@@ -48,8 +49,8 @@ Result<Value*> ImportedFill(ImportContext& context) {
   return AddView(context, OpKind::kReshape, {fill}, {{"shape", Shape{}}});
 }
 
-// Repeating modes look only at what negative pads leave over, so these become a slice before the
-// pad.
+// The modes that repeat elements see only what negative pads leave, so negative pads become a slice
+// before the pad.
 Result<Value*> Cropped(ImportContext& context, Value* data, Exprs& pads) {
   const int rank = data->type.rank();
   Exprs starts(rank, Expr(0));
@@ -68,12 +69,12 @@ Result<Value*> Cropped(ImportContext& context, Value* data, Exprs& pads) {
                  {{"starts", starts}, {"steps", std::vector<int64_t>(rank, 1)}, {"shape", shape}});
 }
 
-// Reflection stays within one copy of the axis: no pad is longer than the axis without its edge.
+// Whether each pad is shorter than the axis, so that indices are reflected at most once.
 bool ReflectsOnce(const Expr& begin, const Expr& end, const Expr& dim, const Ranges& ranges) {
   return ranges.ProvenLess(begin, dim) && ranges.ProvenLess(end, dim);
 }
 
-// What the index arithmetic of SourceCoordinate needs of an axis, or why it is not given.
+// An error unless the conditions that SourceCoordinate needs are proven for an axis.
 Result<void> CheckRepeatable(const std::string& mode, int axis, const Expr& begin, const Expr& end,
                              const Expr& dim, const Ranges& ranges) {
   if (!ranges.ProvenNonNegative(begin) || !ranges.ProvenNonNegative(end)) {
@@ -93,13 +94,13 @@ Result<void> CheckRepeatable(const std::string& mode, int axis, const Expr& begi
   return {};
 }
 
-// Which of `dim` elements stands at `position` (-begin .. dim - 1 + end), in the modes that repeat
-// elements.
+// The index (0..dim - 1) of the element that `position` (-begin .. dim - 1 + end) repeats, in the
+// modes that repeat elements.
 Expr SourceCoordinate(const std::string& mode, const Expr& position, const Expr& begin,
                       const Expr& end, const Expr& dim, const Ranges& ranges) {
   if (mode == "edge") return Min(Max(position, 0, ranges), dim - 1, ranges);
   if (mode == "wrap") return Mod(position, dim, ranges);
-  // reflect: a zigzag of period 2(dim - 1); where it is crossed only once, |position| needs no
+  // reflect: a zigzag of period 2(dim - 1). If indices are reflected only once, |position| needs no
   // modulus.
   if (dim.IsConstant(1)) return Expr(0);
   const Expr period = (dim - 1) * 2;
@@ -119,7 +120,7 @@ int64_t ReferenceCoordinate(const std::string& mode, int64_t position, int64_t d
   return position;
 }
 
-// The element where all axes from `axis` on lie inside, else the fill value.
+// The element if the index is inside along all axes from `axis` on, else the fill value.
 Scalar ElementOrFill(LowerContext& context, Exprs& source, size_t axis) {
   const Shape& dims = context.node().operand(0)->type.shape;
   const Dtype dtype = context.node().result()->type.dtype;
@@ -136,9 +137,9 @@ Scalar ElementOrFill(LowerContext& context, Exprs& source, size_t axis) {
 
 }  // namespace
 
-// result[i] = operand[i - begins] where that is inside; elsewhere the second operand (mode
-// "constant") or an element of the same row: the nearest ("edge"), the mirrored ("reflect", edges
-// not doubled) or the next around ("wrap").
+// result[i] = operand[i - begins] if that is inside; otherwise the second operand (mode "constant")
+// or an element of the same row: the nearest ("edge"), the mirrored ("reflect", without repeating
+// the edge) or the wrapped-around one ("wrap").
 struct PadOp {
   static constexpr AttributeSpec kAttributes[] = {{"pads", "dims"},
                                                   {"mode", "constant|reflect|edge|wrap"}};
@@ -159,7 +160,7 @@ struct PadOp {
     const std::string& mode = std::get<std::string>(context.attributes.at("mode"));
     FUSEC_TRY(CheckCount("pads", pads.size(), 2 * result.shape.size()));
     if (context.operand(1).dtype != result.dtype || context.operand(1).rank() != 0) {
-      return ModelError(fmt::format("the value that pads is {}, expected a scalar {}",
+      return ModelError(fmt::format("the fill value is {}, expected a scalar {}",
                                     context.operand(1).ToString(), DtypeName(result.dtype)));
     }
     for (int i = 0; i < rank; ++i) {

@@ -10,8 +10,8 @@
 namespace fusec {
 namespace {
 
-// The dims with `axes` left out (Squeeze). Without axes every dim that is known to be 1 goes; a
-// symbolic one stays.
+// The shape without `axes` (Squeeze). If no axes are given, every dim that is known to be 1 is
+// removed; symbolic dims stay.
 Result<Shape> SqueezedShape(const ImportContext& context, ShapeRef shape) {
   const int rank = static_cast<int>(shape.size());
   FUSEC_ASSIGN(std::optional<std::vector<int64_t>> axes, AxesFromAttributeOrInput(context, 1));
@@ -58,7 +58,7 @@ Result<Shape> FlattenedShape(const ImportContext& context, ShapeRef shape) {
                Product(Shape(shape.begin() + axis, shape.end()))};
 }
 
-// total / product of the known dims, for the -1 of a Reshape.
+// product of `total` / product of `known`, for the -1 of a Reshape.
 Result<Expr> InferredDim(const ImportContext& context, Shape total, ShapeRef known) {
   Shape rest;
   for (const Expr& dim : known) {
@@ -83,7 +83,8 @@ Result<Expr> InferredDim(const ImportContext& context, Shape total, ShapeRef kno
   return quotient;
 }
 
-// 0 copies a dim of the input unless allowzero = 1; one -1 takes what is left.
+// In ONNX's shape, 0 copies a dim of the input unless allowzero = 1, and a single -1 stands for the
+// remaining elements.
 Result<Shape> ReshapedShape(const ImportContext& context, ShapeRef shape) {
   FUSEC_ASSIGN(Exprs wanted, context.SymbolicInts(1, "shape"));
   const bool allow_zero = context.Int("allowzero", 0) != 0;
@@ -114,8 +115,8 @@ Result<Shape> ReshapedShape(const ImportContext& context, ShapeRef shape) {
   return wanted;
 }
 
-// The smallest groups of neighbouring dims, from `from_in` and `from_out` on, that hold the same
-// number of elements; all the rest if there are none.
+// The sizes of the smallest groups of consecutive dims, beginning at `from_in` and `from_out`, with
+// equal numbers of elements; all remaining dims if there are none.
 std::pair<size_t, size_t> NextGroup(ShapeRef in, size_t from_in, ShapeRef out, size_t from_out,
                                     const Ranges& ranges) {
   const size_t in_left = in.size() - from_in;
@@ -136,7 +137,7 @@ std::pair<size_t, size_t> NextGroup(ShapeRef in, size_t from_in, ShapeRef out, s
 
 }  // namespace
 
-// result = operand, as it is; also Dropout, which does nothing at inference.
+// result = operand; also Dropout, which does nothing at inference.
 struct IdentityOp {
   static Result<void> Import(ImportContext& context) {
     if (context.onnx_op() == "Dropout" && HasInput(context, 2)) {
@@ -166,7 +167,7 @@ struct IdentityOp {
 };
 FUSEC_DEFINE_OP(Identity)
 
-// The same elements in the same row-major order, under other dims.
+// The same elements in the same row-major order, with other dims.
 struct ReshapeOp {
   static constexpr AttributeSpec kAttributes[] = {{"shape", "dims"}};
   static Result<void> Import(ImportContext& context) {
@@ -193,9 +194,9 @@ struct ReshapeOp {
     context.output().ints = context.input(0).ints;
     return {};
   }
-  // load(delinearize(linearize(index, result shape), operand shape)), group by group of dims that
-  // hold equally many elements: batch and row dims pass through untouched, whatever can or cannot
-  // be proven about the others.
+  // load(delinearize(linearize(index, result shape), operand shape)), separately for each group of
+  // dims with equally many elements: batch and row dims are passed through unchanged, whatever is
+  // provable about the others.
   static Scalar Lower(LowerContext& context) {
     const Shape& in = context.node().operand(0)->type.shape;
     const Shape& out = context.node().result()->type.shape;

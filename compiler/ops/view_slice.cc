@@ -1,4 +1,4 @@
-// Views that read a part of the operand, or read parts of it several times: slice, expand, tile.
+// Views that read a part of the operand, or read elements several times: slice, expand, tile.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 // backwards); no dim reaches that far.
 constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
 
-// A start or end as ONNX means it: negative values count from the end of `dim`, then everything is
-// clamped to [low, high].
+// A start or end as ONNX defines it: negative values count from the end of `dim`, then the result
+// is clamped to [low, high].
 Result<Expr> ClampedBound(const ImportContext& context, const std::string& what, Expr bound,
                           const Expr& dim, const Expr& low, const Expr& high) {
   const Ranges& ranges = context.ranges();
@@ -40,9 +40,9 @@ struct AxisSlice {
   Expr length;
 };
 
-// start..end by `step` on an axis of `dim` elements. Forwards the bounds lie in [0, dim]; backwards
-// the start lies in [0, dim - 1], or before the first of no elements, and the end in [-1, dim - 1].
-// length = max(0, ceil((end - start) / step))
+// start..end by `step` along an axis of `dim` elements. For a positive step the bounds lie in [0,
+// dim]; for a negative step the start lies in [0, dim - 1] (or is -1 if there are no elements) and
+// the end in [-1, dim - 1]. length = max(0, ceil((end - start) / step))
 Result<AxisSlice> SliceOfAxis(const ImportContext& context, const Expr& start, const Expr& end,
                               int64_t step, const Expr& dim) {
   const Ranges& ranges = context.ranges();
@@ -72,14 +72,14 @@ struct WholeSlice {
   Shape shape;
 };
 
-// Starts or ends of a Slice: before opset 10 an attribute, then input `i`.
+// Starts or ends of a Slice: an attribute before opset 10, input `i` in later opsets.
 Result<Exprs> SliceBounds(const ImportContext& context, const char* name, int i) {
   if (!context.Has(name)) return context.SymbolicInts(i, name);
   const std::vector<int64_t> bounds = context.Ints(name);
   return Exprs(bounds.begin(), bounds.end());
 }
 
-// Whether a slice cuts one axis by steps of 1 between run-time data.
+// Whether a Slice is along one axis, with step 1, and its start or end is run-time data.
 bool IsCutByData(const ImportContext& context) {
   if (context.Has("starts") || context.Has("ends")) return false;
   for (const int i : {1, 2}) {
@@ -91,7 +91,8 @@ bool IsCutByData(const ImportContext& context) {
   return steps && *steps == std::vector<int64_t>{1};
 }
 
-// Element i of the part is element start + i; there are as many as lie between the two.
+// Imports such a Slice: element i of the result is element start + i. Its length is a run-time
+// count.
 Result<void> CutByData(ImportContext& context) {
   Value* data = context.input(0);
   std::vector<int64_t> axes = {0};
@@ -105,7 +106,7 @@ Result<void> CutByData(ImportContext& context) {
   Formula f(context);
   Value* zero = f.Number(0, Dtype::kI64);
   Value* rows = SizeOf(f, dim);
-  const auto bound = [&](int input) {  // as ClampedBound has it
+  const auto bound = [&](int input) {  // as ClampedBound does
     Value* place = f.FromStart(f.Reshape(context.input(input), {}), rows);
     return f.Make(OpKind::kMax, {f.Make(OpKind::kMin, {place, rows}), zero});
   };
@@ -134,9 +135,9 @@ Result<void> ImportSlice(ImportContext& context) {
   }
   if (ends.size() != starts.size() || axes.size() != starts.size() ||
       steps.size() != starts.size()) {
-    return context.Fail(
-        fmt::format("starts, ends, axes and steps have {}, {}, {} and {} values, expected as many",
-                    starts.size(), ends.size(), axes.size(), steps.size()));
+    return context.Fail(fmt::format(
+        "starts, ends, axes and steps have {}, {}, {} and {} values, expected equally many",
+        starts.size(), ends.size(), axes.size(), steps.size()));
   }
   WholeSlice whole(data->type.shape);
   std::vector<bool> seen(data->type.shape.size());
@@ -153,8 +154,8 @@ Result<void> ImportSlice(ImportContext& context) {
   return context.AddNode(OpKind::kSlice, {data}, whole.ToAttributes());
 }
 
-// The lengths of a Split's parts: given, or equal (with `num_outputs` of opset 18 the last may be
-// smaller).
+// The lengths of a Split's parts: given, or equal (with `num_outputs` of opset 18 the last part may
+// be smaller).
 Result<Exprs> SplitLengths(const ImportContext& context, const Expr& dim) {
   const Ranges& ranges = context.ranges();
   Exprs lengths;
@@ -194,9 +195,9 @@ Result<Exprs> SplitLengths(const ImportContext& context, const Expr& dim) {
   return lengths;
 }
 
-// Parts whose lengths are run-time data, as those of a jagged tensor are: element i of a part is
-// element (sum of the lengths before) + i. Of lengths below 0, or that do not add up, every element
-// is looked up outside the data, which fails the run.
+// A Split whose lengths are run-time data, as those of a jagged tensor: element i of a part is
+// element (sum of the lengths before) + i. If a length is negative, or the lengths do not add up,
+// all indices are out of range, which fails the run.
 Result<void> SplitByData(ImportContext& context, int64_t axis) {
   Value* data = context.input(0);
   const Expr& dim = data->type.shape[axis];
@@ -221,7 +222,7 @@ Result<void> SplitByData(ImportContext& context, int64_t axis) {
       Value* adds_up = f.Make(OpKind::kEqual, {end, rows});
       is_wrong = f.Make(OpKind::kOr, {is_wrong, f.Unary(OpKind::kNot, adds_up)});
     }
-    // What an error calls the places: they are outside the data where the lengths are wrong.
+    // Error messages mention this name: the indices are out of range if the lengths are wrong.
     Value* places =
         f.Make(OpKind::kWhere, {is_wrong, rows, source}, {}, "places_by_" + context.input(1)->name);
     parts.push_back(f.GatherOrFail(data, places, axis));
@@ -247,8 +248,7 @@ Result<void> ImportSplit(ImportContext& context) {
   return {};
 }
 
-// Where an axis of d elements is repeated a symbolic number of times, r: [d] -> [1, d] -> [r, d] ->
-// [r*d], all axes at once.
+// A Tile with symbolic repeats r, as views: [d] -> [1, d] -> [r, d] -> [r*d], for all axes at once.
 Result<void> ImportTileAsViews(ImportContext& context, ArrayRef<Expr> repeats) {
   Value* data = context.input(0);
   Shape apart, repeated, joined;
@@ -263,7 +263,7 @@ Result<void> ImportTileAsViews(ImportContext& context, ArrayRef<Expr> repeats) {
   return context.AddNode(OpKind::kReshape, {filled}, {{"shape", joined}});
 }
 
-// Whether `position` (a constant) is certainly not an element of an axis of `dim` elements.
+// Whether `position` is a constant that is certainly outside of an axis of `dim` elements.
 bool CertainlyOutside(const Expr& position, const Expr& dim) {
   const std::optional<int64_t> number = position.AsConstant();
   const std::optional<int64_t> extent = dim.AsConstant();

@@ -96,7 +96,7 @@ bool SameElementCount(ShapeRef a, ShapeRef b, const Ranges& ranges) {
   Shape rest_of_b(b);
   for (const Expr& dim : a) {
     auto match = std::find(rest_of_b.begin(), rest_of_b.end(), dim);
-    if (match == rest_of_b.end() || dim.IsConstant(0)) {  // without which the rest may be anything
+    if (match == rest_of_b.end() || dim.IsConstant(0)) {  // 0 cannot be canceled
       rest_of_a.push_back(dim);
     } else {
       rest_of_b.erase(match);

@@ -15,14 +15,14 @@ namespace fusec {
 // --- import ---
 
 bool HasInput(const ImportContext& context, int i);
-// A node with one result; what Infer rejects becomes an error at the ONNX node.
+// Adds a node and returns its first result; if Infer rejects it, that is an error of the ONNX node.
 Result<Value*> AddView(ImportContext& context, OpKind kind, ValueList operands,
                        Attributes attributes);
 Result<int64_t> ImportAxis(const ImportContext& context, int64_t axis, int rank);
 Result<std::vector<int64_t>> ImportAxes(const ImportContext& context, std::vector<int64_t> axes,
                                         int rank);
-// Axes as they are written in the attribute (before opset 13 or 18) or in input `i`; nullopt if
-// neither is given.
+// The axes as the model gives them, in the attribute (before opset 13 or 18) or in input `i`;
+// nullopt if neither is given.
 Result<std::optional<std::vector<int64_t>>> AxesFromAttributeOrInput(const ImportContext& context,
                                                                      int i);
 
@@ -31,19 +31,19 @@ Result<std::optional<std::vector<int64_t>>> AxesFromAttributeOrInput(const Impor
 std::string ShapeText(ShapeRef shape);  // "[batch, 13]"
 // An error unless 0 <= axis < rank.
 Result<void> CheckAxis(int64_t axis, int rank);
-// An error unless the attribute `what` has one value per axis.
+// An error unless the attribute `what` has `expected` values.
 Result<void> CheckCount(const std::string& what, size_t found, size_t expected);
-// For ops with one index per element along `axis`: an error if the ranks differ, or another axis of
-// `indices` is longer.
+// For ops with one index per element along `axis`: an error if the ranks differ, or if `indices` is
+// longer than `data` along another axis.
 Result<void> CheckIndexedShape(const TensorType& data, const TensorType& indices, int64_t axis,
                                const Ranges& ranges);
-// What UseOfIndices says of ops whose second operand chooses places along the attribute `axis` of
-// the first.
+// The IndexUse of ops whose second operand holds indices along the attribute `axis` of the first.
 std::optional<IndexUse> IndicesAlongAxis(const Node& node, int operand);
-// ... of ops whose second operand holds coordinates of the first, from axis `first` on.
+// The IndexUse of ops whose second operand holds coordinates of the first, from axis `first` on.
 std::optional<IndexUse> IndicesAreCoordinates(const Node& node, int operand, int64_t first);
 bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges);
-// Dims that both have are struck out first, so that [n, 4] and [2, n, 2] agree whatever n is.
+// Whether the shapes have the same number of elements. Common dims are canceled first, so that [n,
+// 4] and [2, n, 2] agree for every n.
 bool SameElementCount(ShapeRef a, ShapeRef b, const Ranges& ranges);
 
 // --- reference ---
@@ -59,9 +59,9 @@ void MoveElements(ReferenceContext& context,
 
 Scalar ZeroOf(Dtype dtype);
 Scalar OneOf(Dtype dtype);
-// scalar(i) for the i with ends[i - 1] <= position < ends[i]; the last end is not looked at. A few
-// are asked one by one (if / else if), more in a balanced tree, so that 27 embeddings cost 6
-// comparisons an element at most.
+// scalar(i) for the i with ends[i - 1] <= position < ends[i]; the last end is not tested. Up to 4
+// choices are tested one by one (if / else if), more by a balanced tree, so that a choice among 27
+// embeddings takes at most 6 comparisons per element.
 Scalar SelectAmong(LowerContext& context, const Expr& position, ArrayRef<Expr> ends, Dtype dtype,
                    function_ref<Scalar(int)> scalar);
 

@@ -9,7 +9,8 @@
 namespace fusec {
 namespace {
 
-// The attribute, or `missing` for every spatial axis.
+// A list attribute with one value per spatial axis (or per pad); `missing` for each of them if the
+// attribute is absent.
 Result<std::vector<int64_t>> PerAxis(const ImportContext& context, const std::string& name,
                                      size_t count, int64_t missing) {
   if (!context.Has(name)) return std::vector<int64_t>(count, missing);
@@ -18,8 +19,8 @@ Result<std::vector<int64_t>> PerAxis(const ImportContext& context, const std::st
   return context.Fail(fmt::format("{} has {} values, expected {}", name, given.size(), count));
 }
 
-// auto_pad SAME_UPPER and SAME_LOWER: ceil(size / stride) windows, centred, the odd element after
-// (before) the data.
+// The pads of auto_pad SAME_UPPER and SAME_LOWER: there are ceil(size / stride) windows, centered;
+// if the padding is odd, the extra element is after (before) the data.
 Result<std::vector<int64_t>> SamePads(const ImportContext& context, ShapeRef spatial,
                                       const Windows& windows, bool lower) {
   const size_t count = spatial.size();
@@ -27,12 +28,12 @@ Result<std::vector<int64_t>> SamePads(const ImportContext& context, ShapeRef spa
   for (size_t i = 0; i < count; ++i) {
     const int64_t stride = windows.strides[i];
     const std::optional<int64_t> size = spatial[i].AsConstant();
-    if (stride < 1) return context.Fail("strides are expected above 0");
+    if (stride < 1) return context.Fail("expected strides of at least 1");
     if (!size && stride != 1) {
       return context.Fail(fmt::format("auto_pad with stride {} needs a fixed size, found {}",
                                       stride, spatial[i].ToString()));
     }
-    // With stride 1 the sum does not depend on the size.
+    // With stride 1 the sum of the pads does not depend on the size.
     const int64_t last = size ? (*size + stride - 1) / stride * stride - stride : 0;
     const int64_t covered = size ? *size : 1;
     const int64_t sum = std::max<int64_t>(last + windows.Span(i) - covered, 0);
@@ -59,7 +60,7 @@ Result<Windows> ImportWindows(const ImportContext& context, ShapeRef x,
     windows.kernel = *kernel;
   } else {
     FUSEC_ASSIGN(windows.kernel, PerAxis(context, "kernel_shape", count, 0));
-    constexpr int64_t kMostPlaces = 4096;  // each is a view of its own
+    constexpr int64_t kMostPlaces = 4096;  // a view is added for each
     int64_t places = 1;
     for (int64_t size : windows.kernel) {
       if (size < 1 || size > kMostPlaces || places * size > kMostPlaces) {

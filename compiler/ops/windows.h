@@ -7,18 +7,18 @@
 
 namespace fusec {
 
-// Windows that slide over the spatial axes (all but the first two) of a tensor [N, C, spatial...],
-// as convolutions and pools have them. Window o starts at element o * stride - pad of its axis and
-// meets every dilation-th element.
+// Sliding windows of convolutions and pools over the spatial axes (all but the first two) of a
+// tensor [N, C, spatial...]. Window o begins at element o * stride - pad of its axis and covers
+// every dilation-th element.
 struct Windows {
   std::vector<int64_t> kernel;  // elements of a window, per spatial axis
   std::vector<int64_t> strides;
   std::vector<int64_t> dilations;
-  std::vector<int64_t> pads;  // the begins of all spatial axes, then the ends
+  std::vector<int64_t> pads;  // before the data for all spatial axes, then after it
 
-  // How many elements of an axis one window spans.
+  // The number of elements of axis i from the first to the last element of a window.
   int64_t Span(size_t i) const { return (kernel[i] - 1) * dilations[i] + 1; }
-  int64_t Places() const;  // elements of a window, of all axes
+  int64_t Places() const;  // the number of elements of a window
 };
 
 // Reads kernel_shape (unless `kernel` is given), strides, dilations, pads and auto_pad of an ONNX
@@ -26,11 +26,12 @@ struct Windows {
 Result<Windows> ImportWindows(const ImportContext& context, ShapeRef x,
                               const std::optional<std::vector<int64_t>>& kernel = std::nullopt);
 
-// `x` with `pads` (begins of all spatial axes, then ends) elements `fill` around it.
+// `x` padded with `fill`; `pads` are those before the data for all spatial axes, then those after
+// it.
 Value* PadSpatial(Formula& f, Value* x, ArrayRef<int64_t> pads, double fill);
 
-// [N, C, K, positions]: for each of the K places of a window, in row-major order, the elements that
-// the windows meet there. `x` is padded already; `out` has the number of windows per spatial axis.
+// [N, C, K, positions]: for each of the K elements of a window, in row-major order, its values in
+// all windows. `x` must already be padded; `out` is the number of windows per spatial axis.
 Value* WindowElements(Formula& f, Value* x, const Windows& windows, ShapeRef out);
 
 }  // namespace fusec

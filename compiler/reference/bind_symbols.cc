@@ -22,7 +22,8 @@ class SymbolBinder {
   Result<Symbols> Run() {
     FUSEC_TRY(CheckRanks());
     FUSEC_TRY(ForEachDim([&](size_t input, size_t axis) { return BindPlain(input, axis); }));
-    // batch*27 tells batch too. Each round that binds a symbol may make another dim solvable.
+    // A dim such as batch*27 determines batch as well. Each symbol that a round binds may make
+    // another dim solvable.
     size_t bound_before;
     do {
       bound_before = values_.size();
@@ -102,7 +103,7 @@ class SymbolBinder {
     return {};
   }
 
-  // Binds the symbol of a dim that is a*symbol + b once everything else in it is known.
+  // Binds the symbol of a dim a*symbol + b once all other symbols of the dim are known.
   Result<void> Solve(size_t input, size_t axis) {
     const Expr known = Dim(input, axis).Substitute(
         [&](const std::string& name) -> std::optional<Expr> {
@@ -165,7 +166,7 @@ class SymbolBinder {
   ArrayRef<std::vector<int64_t>> input_dims_;
   const Ranges ranges_;
   Symbols values_;
-  std::map<std::string, std::string> sources_;  // the input that a symbol was read off
+  std::map<std::string, std::string> sources_;  // symbol -> the input that determined it
 };
 
 }  // namespace

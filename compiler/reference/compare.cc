@@ -114,7 +114,7 @@ Dtype CoarsestDtype(const Value* output) {
   while (!pending.empty()) {
     const Value* value = pending.back();
     pending.pop_back();
-    // Inputs and weights are what they are on both sides.
+    // Inputs and weights are the same on both sides.
     const Node* node = value->producer;
     if (!node || node->kind == OpKind::kConstant || !seen.insert(node).second) continue;
     const bool moves = GetOpDef(node->kind).op_class == OpClass::kView ||

@@ -11,7 +11,7 @@ namespace fusec {
 
 namespace {
 
-constexpr double kSlack = 8;  // sums round at every term, the reference once
+constexpr double kSlack = 8;  // a program's sums round at every term, the reference only once
 
 double RootMeanSquare(const ReferenceTensor& tensor) {
   double sum = 0;
@@ -26,7 +26,7 @@ double RootMeanSquare(const ReferenceTensor& tensor) {
 
 bool SameValue(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-// What draws did to one element.
+// How far the draws moved one element.
 struct Motion {
   double distance = 0;
   bool jumps = false;  // to another integer, NaN or infinity
@@ -49,7 +49,7 @@ Motion MotionOf(int64_t i, const TensorData& expected, ArrayRef<TensorData> draw
   return motion;
 }
 
-// Between the numbers next to 0, which are all that is left of what underflows.
+// The distance from 0 to the next number, which is all that is left of a value that underflows.
 double LeastStep(Dtype dtype) {
   switch (dtype) {
     case Dtype::kF16:
@@ -132,7 +132,8 @@ Comparison OutputJudge::Judge(size_t output, const std::string& name, const Tens
   return comparison;
 }
 
-// Of a size that data tell, as the number of values that are unlike.
+// Judges an output whose run-time size differs from the reference, such as the number of distinct
+// values.
 void OutputJudge::JudgeSize(size_t output, Comparison& comparison) {
   const auto moves = [&](const ReferenceTensor& draw) {
     return draw.dims != expected_[output].dims;
@@ -144,7 +145,7 @@ void OutputJudge::JudgeSize(size_t output, Comparison& comparison) {
   comparison.note = "ill-conditioned: rounding moves the size of the reference itself";
 }
 
-// A draw that the graph refuses, as an index has left its table, tells nothing.
+// A draw that fails, for example because an index went out of range, is ignored.
 void OutputJudge::Draw() {
   rounded_.resize(graph_.outputs.size());
   auto draw = InterpretRounded(graph_, inputs_, ++draws_);

@@ -9,22 +9,22 @@
 
 namespace fusec {
 
-// Judges a comparison that failed again, element by element, by `rounded`: draws of the reference
-// with inputs that moved by a unit in the last place and results that were rounded up or down
-// (InterpretRounded). An element may be farther from the reference than its tolerance by 8 times
-// what the draws moved it, and be NaN, infinite or another integer where a draw is so too.
-// `comparison.unjudged` counts the elements that draws move by so much that any answer passes.
+// Judges a failed comparison again, element by element, using `rounded`: draws of the reference
+// whose inputs were moved by a unit in the last place and whose results were rounded up or down at
+// random (InterpretRounded). The error of an element may exceed its tolerance by 8 times the
+// distance that the draws moved it; it may be NaN, infinite or another integer if some draw is.
+// `comparison.unjudged` counts the elements that the draws move so far that any answer passes.
 void JudgeByConditioning(const TensorData& found, const ReferenceTensor& expected,
                          ArrayRef<ReferenceTensor> rounded, Comparison& comparison);
 
-// Compares outputs of a graph with the interpreter's, and judges those that are too far by
-// conditioning, for which it interprets the graph again until a failure is explained or kDraws
-// have not done so.
+// Compares outputs of a graph with the interpreter's. If an output is too far off, it is judged by
+// conditioning: the graph is interpreted again until the failure is explained or kDraws draws have
+// not explained it.
 class OutputJudge {
  public:
   static constexpr uint64_t kDraws = 16;
 
-  // `expected`: what the interpreter makes of `inputs`. All are kept by reference.
+  // `expected` holds the interpreter's outputs for `inputs`. All arguments are kept by reference.
   OutputJudge(const Graph& graph, ArrayRef<ReferenceTensor> inputs,
               ArrayRef<ReferenceTensor> expected)
       : graph_(graph), inputs_(inputs), expected_(expected) {}
@@ -39,7 +39,7 @@ class OutputJudge {
   const Graph& graph_;
   ArrayRef<ReferenceTensor> inputs_, expected_;
   uint64_t draws_ = 0;
-  std::vector<std::vector<ReferenceTensor>> rounded_;  // by output, one for each draw
+  std::vector<std::vector<ReferenceTensor>> rounded_;  // by output, one per draw
 };
 
 }  // namespace fusec

@@ -14,7 +14,7 @@ namespace {
 using Symbols = std::map<std::string, int64_t>;
 using Tensors = std::vector<ReferenceTensor>;
 
-// The distance between floats of `dtype` around `value`, which is finite.
+// The spacing of floats of `dtype` near `value`, which must be finite.
 double Spacing(Dtype dtype, double value) {
   struct Format {
     int digits, least_exponent;
@@ -53,8 +53,9 @@ class RandomRounding {
     return moved;
   }
 
-  // Rounds to the dtype, up or down at random; what it holds exactly stays, so that ops without
-  // rounding have none. Halves are stored as such, or stay f32 as in a kernel.
+  // Rounds to the dtype, up or down at random. Values that the dtype represents exactly are kept,
+  // so that ops without rounding error have none. 16-bit results are rounded to their dtype or, at
+  // random, to f32, as if they stayed within a kernel.
   void Round(ReferenceTensor& tensor) {
     if (!IsFloat(tensor.dtype) || tensor.dtype == Dtype::kF64) return;
     const Dtype dtype = tensor.dtype != Dtype::kF32 && Bit() ? Dtype::kF32 : tensor.dtype;
@@ -62,17 +63,17 @@ class RandomRounding {
       if (value == 0 || !std::isfinite(value)) continue;
       const double spacing = Spacing(dtype, value),
                    nearest = std::nearbyint(value / spacing) * spacing;
-      const bool is_kept = nearest == value || nearest == 0;  // what underflows is gone
+      const bool is_kept = nearest == value || nearest == 0;  // exact, or it underflows
       const double rounded = is_kept || !Bit() ? nearest
                              : value > nearest ? nearest + spacing
                                                : nearest - spacing;
-      value = TensorData::From<double>(dtype, {}, {rounded}).GetDouble(0);  // which may overflow
+      value = TensorData::From<double>(dtype, {}, {rounded}).GetDouble(0);  // may overflow
     }
   }
 
-  // The same of sums of several terms. Those before the last are rounded, too, which moves what the
-  // dtype holds exactly as well, unless all terms are whole. Of a zero nothing says which sign it
-  // has: a sum may begin with its first term or with 0.
+  // The same for sums of several terms. Partial sums are rounded as well, which moves even sums
+  // that the dtype represents exactly, unless all terms are whole numbers. A zero gets a random
+  // sign, because a sum may start with its first term or with 0.
   void RoundSums(ReferenceTensor& sums, ArrayRef<const ReferenceTensor*> operands) {
     Round(sums);
     if (!std::all_of(operands.begin(), operands.end(), IsWhole)) sums = Moved(sums);
@@ -81,8 +82,8 @@ class RandomRounding {
     }
   }
 
-  // Moves each result x * factor(x), whose factor lies in 0..1, as far as rounding moves a factor
-  // that is the sum of numbers of up to 1.
+  // Moves each result x * factor(x), where the factor lies in 0..1 and is a sum of numbers of
+  // magnitude up to 1, as far as rounding moves the factor.
   void MoveByFactor(ReferenceTensor& results, const ReferenceTensor& x) {
     const double spacing = Spacing(results.dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32, 0.5);
     for (size_t i = 0; i < results.reals.size(); ++i) {
@@ -92,14 +93,14 @@ class RandomRounding {
   }
 
  private:
-  bool Bit() {  // Knuth's MMIX generator
+  bool Bit() {  // linear congruential generator of Knuth's MMIX
     bits_ = bits_ * 6364136223846793005u + 1442695040888963407u;
     return (bits_ >> 63) != 0;
   }
   uint64_t bits_;
 };
 
-// What a run is given besides its inputs.
+// The context of a run besides its inputs.
 struct RunContext {
   const Symbols& symbols;
   RandomRounding* rounding = nullptr;  // null: results stay doubles
@@ -116,8 +117,8 @@ Result<ReferenceTensor> Evaluate(const Node& constant) {
   return ReferenceTensor::FromData(constant.constant);
 }
 
-// A composite op is judged through its parts: a graph of them is made and run. Operands that are
-// constants stay constants in it, as decompositions may look at them.
+// Runs a composite op as the graph of its decomposition. Constant operands stay constants in that
+// graph, because decompositions may look at them.
 Result<Tensors> RunComposite(const Graph& graph, const Node& node,
                              ArrayRef<const ReferenceTensor*> operands, const RunContext& context) {
   Graph parts;
@@ -169,7 +170,8 @@ class Run {
   }
 
  private:
-  // Constants become tensors of doubles, twice their size, only when first used.
+  // Constants are converted to tensors of doubles, which takes more memory, only when they are
+  // first used.
   Result<const ReferenceTensor*> Find(const Value* value) {
     const auto given = given_.find(value);
     if (given != given_.end()) return given->second;
@@ -178,7 +180,7 @@ class Run {
     FUSEC_CHECK(IsConstant(value),
                 "%" + value->name + " is used before it is computed\n" + Print(graph_));
     FUSEC_ASSIGN(ReferenceTensor tensor, Evaluate(*value->producer));
-    // Weights move as inputs do; a number alone, as the 2 of a square, stays what it is.
+    // Weights are moved like inputs. A single number, such as the exponent 2 of a square, is not.
     if (context_.rounding != nullptr && tensor.element_count() > 1)
       tensor = context_.rounding->Moved(tensor);
     return &computed_.try_emplace(value, std::move(tensor)).first->second;
@@ -206,7 +208,7 @@ class Run {
   Result<Tensors> Compute(const Node& node, ArrayRef<const ReferenceTensor*> operands) {
     if (node.kind == OpKind::kRegion) return RunGraph(*node.body, operands, context_);
     const OpFunctions& functions = GetOpDef(node.kind).functions;
-    // A program rounds the parts of a composite op as well.
+    // Compiled programs also round the intermediate results of composite ops.
     const bool takes_parts =
         functions.decompose != nullptr &&
         (functions.reference == nullptr || context_.rounding != nullptr);
@@ -234,7 +236,7 @@ class Run {
         context_.rounding->RoundSums(result, operands);
       else
         context_.rounding->Round(result);
-      // 1 + erf has few digits left far below zero.
+      // Far below zero, 1 + erf cancels and has few correct digits.
       if (node.kind == OpKind::kGelu) context_.rounding->MoveByFactor(result, *operands[0]);
     }
     return results;
@@ -244,7 +246,7 @@ class Run {
   const RunContext context_;
   DenseMap<const Value*, int> uses_left_;
   DenseMap<const Value*, const ReferenceTensor*> given_;
-  std::unordered_map<const Value*, ReferenceTensor> computed_;  // freed after their last use
+  std::unordered_map<const Value*, ReferenceTensor> computed_;  // erased after the last use
 };
 
 Result<Tensors> RunGraph(const Graph& graph, ArrayRef<const ReferenceTensor*> inputs,

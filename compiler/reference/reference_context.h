@@ -9,9 +9,9 @@
 
 namespace fusec {
 
-// A tensor of the interpreter: floats of every width are doubles, integers and bools are int64 (u64
-// as bits). Never rounded to f32 or f16 on the way, so that its answers are what the compiled
-// program's are judged against.
+// A tensor of the interpreter: floats of every width are stored as double, integers and bools as
+// int64 (u64 as its bits). Values are not rounded to f32 or f16 in between, so that compiled
+// programs can be judged against the results.
 struct ReferenceTensor {
   Dtype dtype = Dtype::kF32;
   std::vector<int64_t> dims;
@@ -25,15 +25,15 @@ struct ReferenceTensor {
   int64_t element_count() const;
   int64_t Position(ArrayRef<int64_t> index) const;  // row-major
   double Real(int64_t i) const { return IsFloat(dtype) ? reals[i] : static_cast<double>(ints[i]); }
-  void WrapInts();  // integers reduced to the dtype's width, after arithmetic in 64 bits
+  void WrapInts();  // reduces integers to the dtype's width after 64-bit arithmetic
 };
 
-// Calls `visit(index)` for every index of `dims`, row-major; once with an empty index for a scalar,
-// never if a dim is 0.
+// Calls `visit(index)` for every index of `dims`, in row-major order: once with an empty index for
+// a scalar, never if a dim is 0.
 void ForEachIndex(ArrayRef<int64_t> dims, function_ref<void(ArrayRef<int64_t>)> visit);
 
-// What an op's Reference sees: operands with values, results already allocated with their concrete
-// dims.
+// The interface of an op's Reference: operands with values, and results that are already allocated
+// with their concrete dims.
 class ReferenceContext {
  public:
   ReferenceContext(const Node& node, std::vector<const ReferenceTensor*> operands,
@@ -47,14 +47,14 @@ class ReferenceContext {
   }
   const ReferenceTensor& input(int i) const { return *operands_[i]; }
   ReferenceTensor& output(int i = 0) const { return results_[i]; }
-  // An index into `extent` elements as ONNX means it (negative counts from the end), or the index
-  // error of the call.
+  // The non-negative index into `extent` elements that `value` means in ONNX (negative values count
+  // from the end). An index error if it is out of range.
   Result<int64_t> CheckedIndex(int operand, int64_t position, int64_t value, int64_t extent) const;
-  // Element `position` of an operand of rank 1, which is a length of at most `longest`, or the
-  // index error of the call.
+  // Element `position` of an operand of rank 1, which must be a length in 0..longest; otherwise an
+  // index error.
   Result<int64_t> CheckedLength(int operand, int64_t position, int64_t longest) const;
-  // Row-major element `position` of an operand, which is one of `count` slots or -1 for none, or
-  // the index error of the call.
+  // Element `position` (row-major) of an operand, which must be a slot in 0..count - 1, or -1 for
+  // none; otherwise an index error.
   Result<int64_t> CheckedSlot(int operand, int64_t position, int64_t count) const;
 
  private:

@@ -7,9 +7,9 @@
 
 namespace fusec {
 
-// Makes the outputs of a run of `graph`, which are as large as they can be, as large as the last of
-// them says (Graph::run_time_sizes), and drops that one. Graphs without such sizes have all outputs
-// as they are.
+// Shrinks the outputs of a run of `graph`, which have the largest possible sizes, to the true sizes
+// in the last output (Graph::run_time_sizes), and removes that output. Does nothing for graphs
+// without run-time sizes.
 void TakeTrueSizes(const Graph& graph, std::vector<ReferenceTensor>& outputs);
 
 }  // namespace fusec

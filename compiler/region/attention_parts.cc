@@ -16,7 +16,8 @@ bool FoldsLastAxis(const Node& reduction) {
   return reduction.Int("keepdims") == 1 && reduction.Ints("axes") == last;
 }
 
-// Both [.., rows, columns], whatever the leading dims are called.
+// Whether both are batches of equally many [rows, columns] matrices, whatever their leading dims
+// are.
 bool SameMatrices(ShapeRef a, ShapeRef b) {
   return a.size() >= 2 && b.size() >= 2 && a.back() == b.back() &&
          a[a.size() - 2] == b[b.size() - 2] && Product(a) == Product(b);
@@ -41,8 +42,7 @@ class AttentionFinder {
   }
 
  private:
-  // The node that makes what `node` chooses unless that is no number, then one other number; null
-  // if `node` does something else.
+  // If `node` is where(isnan(p), number, p), the producer of p; else null.
   static const Node* Guarded(const Node* node) {
     if (!Is(node, OpKind::kWhere)) return nullptr;
     const Node* test = node->operand(0)->producer;
@@ -52,8 +52,8 @@ class AttentionFinder {
     return is_guard ? node->operand(2)->producer : nullptr;
   }
 
-  // div(exp(sub(score, max(score))), sum(exp(..))), behind reshapes, casts to other floats, and a
-  // guard.
+  // Matches div(exp(sub(score, max(score))), sum(exp(..))), followed by reshapes, casts to other
+  // floats, and a guard.
   bool FollowsSoftmax() {
     const Node* divide = parts_.values->operand(0)->producer;
     while (true) {
@@ -85,14 +85,15 @@ class AttentionFinder {
     return SameMatrices(parts_.values->operand(0)->type.shape, parts_.score->type.shape);
   }
 
-  // Whether the product of queries and keys is among what makes `value`; adds all nodes between.
+  // Whether `value` is computed by pointwise ops from the product of queries and keys; adds all
+  // nodes between.
   bool FollowsScores(const Value* value) {
     const Node* node = value->producer;
     if (node == nullptr || !SameMatrices(value->type.shape, parts_.score->type.shape)) return false;
     if (const auto known = follows_.find(node); known != follows_.end()) return known->second;
     bool follows = false;
     if (node->kind == OpKind::kMatMul) {
-      follows = parts_.scores == nullptr;  // a second one is an operand like any other
+      follows = parts_.scores == nullptr;  // a second matmul is treated like any other operand
       parts_.scores = follows ? node : parts_.scores;
     } else if (GetOpDef(node->kind).op_class == OpClass::kPointwise ||
                node->kind == OpKind::kReshape) {
@@ -104,7 +105,7 @@ class AttentionFinder {
   }
 
   AttentionParts parts_;
-  DenseMap<const Node*, bool> follows_;  // of FollowsScores, by what makes its value
+  DenseMap<const Node*, bool> follows_;  // cache of FollowsScores, by producer
 };
 
 }  // namespace

@@ -6,23 +6,25 @@
 
 namespace fusec {
 
-// weights x values, where the weights are made of scores, the product of queries and keys, by any
-// pointwise ops: a scale, a mask, a bias, silu. Softmax may be the last of them.
+// An attention: weights x values, where the weights are computed from the scores, the product of
+// queries and keys, by any pointwise ops: a scale, a mask, a bias, SiLU. A softmax may be the last
+// of them.
 struct AttentionParts {
   const Node* scores = nullptr;  // the product [.., queries, keys]
-  // What pointwise ops make of the scores: what softmax, over its last axis, is of, or the weights.
+  // The result of the pointwise ops on the scores: the operand of the softmax, which is along the
+  // last axis, or the weights themselves if there is no softmax.
   const Value* score = nullptr;
   bool has_softmax = false;
-  // What gives the probabilities of a row zeros if they are no numbers, as those of a row that is
-  // masked wholly are: where(isnan(p), 0, p). Null if nothing does. That the number is 0 is for
-  // passes to see, as constants stand outside of regions.
+  // The node where(isnan(p), 0, p), which replaces the NaN probabilities of a fully masked row by
+  // 0; null if there is none. Passes must check that the replacement is 0, because constants are
+  // outside of regions.
   const Node* guard = nullptr;
   const Node* values = nullptr;  // the product of the weights [.., queries, keys] and the values
-  NodeSet nodes;                 // these, and all between them
+  NodeSet nodes;                 // these and all nodes between them
 };
 
-// The attention whose second product is `values`, if there is one. Two layers with an activation
-// between them look the same where there is no softmax: their keys and values are weights.
+// The attention whose second product is `values`, if there is one. Without a softmax, two layers
+// with an activation between them match as well; their keys and values are weights.
 std::optional<AttentionParts> FindAttention(const Node& values);
 
 }  // namespace fusec

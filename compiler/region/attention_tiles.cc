@@ -9,16 +9,16 @@ namespace fusec {
 namespace {
 
 constexpr int kMostWarps = 4;
-// Longer keys and values leave less room.
+// Head sizes from which on fewer keys fit in a tile.
 constexpr int64_t kShort = 64, kLong = 128;
 
 bool IsFloat(const AttentionSizes& sizes) { return sizes.arithmetic != Arithmetic::kHalf; }
 bool AreLong(const AttentionSizes& sizes) { return std::max(sizes.depth, sizes.columns) > kLong; }
 
-// Terms of sums that a multiprocessor adds in a cycle. Tensor cores of an H100 have 1024 of TF32
-// and 2048 of halves, of which mma.sync reaches about 60 %; a split float is three products and
-// their splitting. The block program reads two words of 32 bits for a term, keeps some of them in
-// registers, and is given 32 words a cycle.
+// Terms of sums (multiply-adds) per cycle and multiprocessor. Tensor cores of an H100 do 1024 in
+// TF32 and 2048 in f16 per cycle, of which mma.sync reaches about 60 %; a split f32 takes three
+// products and the splitting. The block program reads two 32-bit words per term, keeps some of them
+// in registers, and can read 32 words per cycle.
 double TermsInACycle(Arithmetic arithmetic) {
   switch (arithmetic) {
     case Arithmetic::kHalf:
@@ -31,8 +31,8 @@ double TermsInACycle(Arithmetic arithmetic) {
 }
 constexpr double kBlockProgramTerms = 24;
 
-// What softmax and other ops take for a score: some 25 instructions of registers in tiles, and
-// three passes over shared memory in a block program, of 128 and of 32 lanes in a cycle.
+// Cycles per score for softmax and other ops: about 25 register instructions at 128 lanes per cycle
+// in tiles, and three passes over shared memory at 32 lanes per cycle in a block program.
 constexpr double kTileScore = 0.2, kBlockProgramScore = 0.5;
 
 }  // namespace
@@ -47,14 +47,14 @@ AttentionSizes SizesOf(const AttentionParts& parts, const Ranges& ranges,
 }
 
 int QueriesOfBlock(const AttentionSizes& sizes) {
-  // A power of two, so that warps share out rows evenly.
+  // A power of two, so that the rows are divided evenly among the warps.
   int warps = 1;
   while (warps < kMostWarps && warps * kWarpQueries < sizes.queries) warps *= 2;
   return warps * kWarpQueries;
 }
 
 int KeysOfTile(const AttentionSizes& sizes) {
-  // Fewer keys at a time where tiles and sums take more registers and memory.
+  // Fewer keys per tile if tiles and sums take more registers and shared memory.
   const int most = IsFloat(sizes) ? (sizes.depth <= kShort ? 32 : 16) : AreLong(sizes) ? 32 : 64;
   return static_cast<int>(std::min<int64_t>(most, InSteps(std::max<int64_t>(sizes.keys, 1))));
 }

@@ -5,36 +5,37 @@
 
 namespace fusec {
 
-// How a block of attention cuts its queries and keys (codegen_templates/device/attention_tile.cuh),
-// and what that costs: what passes and the planner both ask.
+// How a thread block of attention tiles its queries and keys
+// (codegen_templates/device/attention_tile.cuh), and what that costs. Passes and the planner both
+// use this.
 struct AttentionSizes {
-  int64_t queries, keys;   // of a head, at most
-  int64_t depth, columns;  // elements of a key and of a value; 0 where they are no constants
+  int64_t queries, keys;   // upper bounds per head
+  int64_t depth, columns;  // elements of a key and of a value; 0 if not constant
   Arithmetic arithmetic;
 };
-// `precision` is that of f32 (PlanOptions::matmul_precision).
+// `precision` applies to f32 (PlanOptions::matmul_precision).
 AttentionSizes SizesOf(const AttentionParts& parts, const Ranges& ranges,
                        const std::string& precision);
 
-// Tensor cores take so many queries, keys and elements at once, at most.
+// Queries, keys and elements are padded to multiples of this, the largest step of the tensor cores.
 inline constexpr int64_t kTensorCoreStep = 16;
 inline int64_t InSteps(int64_t elements) {
   return CeilDiv(elements, kTensorCoreStep) * kTensorCoreStep;
 }
 inline constexpr int kWarpQueries = 16;
 
-// Elements of a key or a value that registers have room for.
+// The most elements of a key or a value for which there are enough registers.
 inline constexpr int64_t kMostHeadElements = 256;
 
-// Of a block, where nothing was measured: a warp for each 16 queries, four at most.
+// Queries per block, unless tuning measured a better number: 16 per warp, and at most 4 warps.
 int QueriesOfBlock(const AttentionSizes& sizes);
-// Of a tile of products by warps.
+// Keys per tile of warp-level products.
 int KeysOfTile(const AttentionSizes& sizes);
 
-// Estimates of what a head takes of a multiprocessor of an H100, in cycles, whatever else runs.
+// Estimated cycles of an H100 multiprocessor for one head, for each of the two kernels.
 struct AttentionCycles {
-  double by_tiles;          // on tensor cores, which multiply what is not there as well
-  double by_block_program;  // by threads that read each factor from shared memory
+  double by_tiles;          // on tensor cores, padding included
+  double by_block_program;  // by threads that read factors from shared memory
 };
 AttentionCycles EstimateCycles(const AttentionSizes& sizes);
 

@@ -13,20 +13,22 @@ namespace {
 // A view that a stage can store through.
 bool IsStorableView(const Node& node) {
   if (node.kind == OpKind::kReshape) return true;
-  // Neighbours stay neighbours, so that a warp writes whole lines.
+  // The last axis stays in place, so that a warp writes contiguous memory.
   return node.kind == OpKind::kTranspose &&
          node.Ints("perm").back() == node.operand(0)->type.rank() - 1;
 }
 
-// Extents of a product that tensor cores make of what shared memory keeps: so large that a thread
-// per element would read the same again and again, so small that its operands and sums fit.
+// Bounds for a product of two matrices in shared memory on tensor cores: large enough that one
+// thread per element would read the same data again and again, small enough that operands and sums
+// fit.
 constexpr int64_t kMostLines = 64, kFewestSums = 128, kDepthStep = 8;
-// The same of one by weights, whose sums are made in pieces of 16 lines and 8 columns.
+// Bounds for a product by weights, whose sums are computed in pieces of 16 lines and 8 columns.
 constexpr int64_t kFewestLines = 16, kFewestColumns = 16, kMostColumns = 512, kMostDepth = 1024;
-// A block reads its weights from the second cache, and spares that a matrix with `depth` columns
-// and one with `columns` are written to memory and read there. On an H100 blocks of 16 lines by
-// 12,288 weights, 3 for each element that is spared, took more than twice as long as kernels of
-// their own, and blocks of 26 and 50 lines, with 0.9 and 1, half as long.
+// A block reads the weights from the L2 cache, and in exchange two matrices per row, with `depth`
+// and with `columns` columns, are not written to and read from global memory. This is the most
+// weights per element saved with which that pays. On an H100, blocks of 16 lines with 12,288
+// weights (3 per element saved) took more than twice as long as separate kernels; blocks of 26 and
+// 50 lines (0.9 and 1) took half as long.
 constexpr double kWeightsPerSpared = 1.5;
 
 class StageFinder {
@@ -70,7 +72,7 @@ class StageFinder {
   }
 
  private:
-  // Whether it is left x right^T of matrices of each row that are made here.
+  // Whether the node is left x right^T of two matrices per row that this program computes.
   bool IsForTensorCores(const Node& node, ShapeRef rows) const {
     if (!by_tensor_cores_.own_matrices || node.kind != OpKind::kMatMul ||
         node.Int("transpose_a") != 0 || node.Int("transpose_b") != 1 ||
@@ -94,7 +96,8 @@ class StageFinder {
            extent(node.operand(0), 1) % kDepthStep == 0;
   }
 
-  // Whether it is left x weights^T of a matrix of each row that is made here.
+  // Whether the node is left x weights^T, where left is a matrix per row that this program
+  // computes.
   bool IsByWeights(const Node& node, ShapeRef rows) const {
     return by_tensor_cores_.is_weights && FindSharedProduct(node, rows) &&
            by_tensor_cores_.is_weights(node.operand(1)) && !read_outside_(node.result()) &&
@@ -108,8 +111,8 @@ class StageFinder {
             GetOpDef(producer->kind).op_class != OpClass::kView);
   }
 
-  // The last value of the chain that alone reads the reducer's result, each element from one
-  // element.
+  // Makes a stage of the last value of the chain that alone reads the reducer's result and computes
+  // each element from one element.
   void AddWithTail(const Node& reducer, ShapeRef rows) {
     const Value* value = reducer.result();
     const Value* last = value;
@@ -132,7 +135,7 @@ class StageFinder {
            reader.kind != OpKind::kTile && CountAtOne(reader.result()) <= CountAtOne(value);
   }
 
-  // Elements where every symbolic dim is 1.
+  // The number of elements if every symbolic dim is 1.
   static int64_t CountAtOne(const Value* value) {
     const Expr count = value->type.ElementCount();
     std::vector<std::string> symbols;
@@ -142,8 +145,8 @@ class StageFinder {
     return ones.IntervalOf(count).high;
   }
 
-  // What a matmul reads many times is made once, but views and what comes from outside is read
-  // where it lies.
+  // Values that a matmul reads many times are computed once, as stages; views and values from
+  // outside are read in place.
   void AddOperand(const Value* operand, ShapeRef rows) {
     const Value* base = operand;
     while (!stages_.count(base) && base->producer && inside_.count(base->producer) &&
@@ -184,8 +187,8 @@ class StageFinder {
     auto found = readers_.find(value);
     if (found == readers_.end()) return false;
     return std::any_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
-      // What only leads to a result, or to a part that is written where the value is made, is no
-      // read.
+      // A chain that only leads to a result, or to a part that is written when the value is
+      // computed, does not count as a read.
       const auto leads_out = [&](const BlockStage::Stored& stored) {
         return !stored.views.empty() && stored.views[0] == reader && AreReadBy(stored.views, 0);
       };
@@ -198,7 +201,8 @@ class StageFinder {
     });
   }
 
-  // Whether nothing inside reads the chain's views but `last` nodes the last of them.
+  // Whether each view of the chain is read inside only by the next view, and the last one by at
+  // most `last` nodes.
   bool AreReadBy(ArrayRef<const Node*> views, size_t last) const {
     for (const Node* view : views) {
       auto found = readers_.find(view->result());

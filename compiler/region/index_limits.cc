@@ -15,15 +15,15 @@ namespace fusec {
 
 namespace {
 
-// Limits of a value along more places than these become one.
+// Limits along an axis with more indices than this are merged into one.
 constexpr int64_t kMostPlaces = 4096;
-// Of integers that nothing limits.
+// The limit of integers that nothing else limits.
 constexpr int64_t kUnlimited = 1001;
-// Of places of floats that need not be integers.
+// Marks floats that need not be integers.
 constexpr int64_t kAnyFloat = 0;
 
-// Of one value: at[0] for all its elements if `axis` is -1, else at[i] for place i of that axis,
-// where nothing is known of places that have none.
+// The limits of one value: at[0] for all its elements if `axis` is -1, else at[i] for index i of
+// that axis. nullopt means that nothing is known.
 struct Limits {
   int axis = -1;
   std::vector<std::optional<Expr>> at;
@@ -36,7 +36,7 @@ class LimitFinder {
   explicit LimitFinder(const Graph& graph) : graph_(graph), ranges_(graph.SymbolRanges()) {}
 
   void Find() {
-    // From the end, so that all readers of a value have had their say.
+    // From the end, so that all readers of a value are visited before it.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = *graph_.nodes[i];
       LimitIndices(node);
@@ -77,7 +77,7 @@ class LimitFinder {
     if (!a || !b) return a ? a : b;
     return Min(*a, *b, ranges_);
   }
-  // The limits as one for all.
+  // The least of the limits, as one limit for all elements.
   Limits Least(const Limits& limits) const {
     std::optional<Expr> least;
     for (const auto& limit : limits.at) least = LesserOf(least, limit);
@@ -108,14 +108,14 @@ class LimitFinder {
       for (const Expr& limit : use->limits) Limit(node.operand(i), limit);
       if (use->ascend) ascending_.insert(node.operand(i));
     }
-    // Integers of rank 2 and more that are calculated with are masks, as a rule, and masks add
-    // (1 - mask) * -3.4e38 to scores: any other value would be an infinity.
+    // Integers of rank 2 or more that are used in arithmetic are usually masks, which models apply
+    // as (1 - mask) * -3.4e38 added to scores: any value but 0 and 1 would give infinities.
     if (node.kind == OpKind::kCast && node.operand(0)->type.rank() >= 2 &&
         IsInteger(node.operand(0)->type.dtype) && IsFloat(node.result()->type.dtype))
       Limit(node.operand(0), 2);
   }
 
-  // Floats that are taken for integers are ids or lengths beside dense features in one matrix.
+  // Floats that are cast to integers are ids or lengths stored beside dense features in one matrix.
   void LimitIntegersInFloats(const Node& node) {
     if (node.kind != OpKind::kCast || !IsInteger(node.result()->type.dtype)) return;
     const Value* floats = node.operand(0);
@@ -152,23 +152,24 @@ class LimitFinder {
     return is_inside ? std::optional(elements[*position]) : std::nullopt;
   }
 
-  // What `node`'s operands must stay below for its result to stay below `limits`.
+  // Limits the operands of `node` such that its result stays below `limits`.
   void PassOn(const Node& node, const Limits& limits) {
     const OpClass op_class = GetOpDef(node.kind).op_class;
     if (op_class == OpClass::kView || op_class == OpClass::kGather)
       return PassOnElements(node, limits);
     const bool is_integer = IsInteger(node.result()->type.dtype);
-    if (!is_integer && node.kind != OpKind::kCast) return;  // what is calculated is not an id
+    if (!is_integer && node.kind != OpKind::kCast) return;  // float results are not ids
     const IntegerFacts& facts = IntegerFactsOf(node.kind);
     if (facts.keeps_order && ascending_.count(node.result()))
       ascending_.insert(node.operands.begin(), node.operands.end());
     if (facts.operand_limit == nullptr) return;
-    const bool moves = op_class == OpClass::kSequential;  // elements to places that are data
+    // Moves elements to data-dependent indices.
+    const bool moves = op_class == OpClass::kSequential;
     for (int i = 0; i < static_cast<int>(node.operands.size()); ++i)
       PassOnTo(node, i, moves ? Least(limits) : limits);
   }
 
-  // Of an operand that is repeated, or has fewer axes than the result.
+  // The limits of a broadcast operand from those of the result.
   Limits BeforeBroadcast(const Node& node, const Value* operand, const Limits& limits) const {
     if (limits.axis < 0) return limits;
     const Shape& shape = node.result()->type.shape;
@@ -177,7 +178,7 @@ class LimitFinder {
     return {axis, limits.at};
   }
 
-  // To what a pointwise op computes its result from.
+  // Passes limits on to an operand of a pointwise op or sort.
   void PassOnTo(const Node& node, int operand, const Limits& limits) {
     const Value* value = node.operand(operand);
     const Value* other = node.operands.size() == 2 ? node.operand(1 - operand) : nullptr;
@@ -201,10 +202,10 @@ class LimitFinder {
     Limit(value, BeforeBroadcast(node, value, before));
   }
 
-  // To what a view or gather takes its elements from.
+  // Passes limits on to the operands from which a view or gather takes elements.
   void PassOnElements(const Node& node, const Limits& limits) {
     const Index anywhere = AnyIndex(node.result()->type.shape, ranges_);
-    std::set<int> operands;  // each once
+    std::set<int> operands;  // those visited
     for (const Read& read : ReadsOf(node, anywhere)) {
       const Value* value = node.operand(read.operand);
       if (!operands.insert(read.operand).second) continue;
@@ -227,7 +228,7 @@ class LimitFinder {
     const auto index_at = [&](int operand, ArrayRef<Expr> position,
                               const Expr& extent) -> std::optional<Expr> {
       const std::optional<int64_t> place = KnownElement(node.operand(operand), position);
-      if (!place) return Variable("data");  // somewhere
+      if (!place) return Variable("data");  // an unknown index
       return *place < 0 ? extent + *place : Expr(*place);
     };
     std::vector<Read> reads;
@@ -238,7 +239,7 @@ class LimitFinder {
     return reads;
   }
 
-  // What each place of the limited axis reads of `operand`.
+  // The reads of `operand` for each index of the limited axis.
   std::vector<Read> ReadsByPlace(const Node& node, int operand, Index index, const Limits& limits) {
     std::vector<Read> reads;
     for (size_t i = 0; i < limits.at.size(); ++i) {
@@ -250,7 +251,8 @@ class LimitFinder {
     return reads;
   }
 
-  // Of data that is read in known places: by places of the axis that tells most of them apart.
+  // The limits of data that is read at known indices: per index of the axis along which the most
+  // indices are read.
   Limits BeforeReads(const Value* data, ArrayRef<Read> reads) const {
     Limits best{-1, {std::nullopt}};
     for (const Read& read : reads) best.at[0] = LesserOf(best.at[0], read.limit);
@@ -273,8 +275,8 @@ class LimitFinder {
     return best;
   }
 
-  // Of data that has one limit wherever it is read: by places of the first axis of which some are
-  // not read.
+  // The limits of data that has the same limit wherever it is read: per index of the first axis
+  // along which some indices are not read.
   Limits BeforeTaking(const Node& node, const Read& anywhere, const Index& index,
                       const std::optional<Expr>& limit) {
     const Value* data = node.operand(anywhere.operand);
@@ -296,8 +298,7 @@ class LimitFinder {
     return {-1, {limit}};
   }
 
-  // The axis of the result along which a broadcast operand's elements differ; -1 if there is none,
-  // or more.
+  // The axis of the result along which a broadcast operand varies; -1 if there is none or several.
   static int AxisOf(const Node& node, const Value* operand) {
     const Shape& shape = operand->type.shape;
     int found = -1;
@@ -309,7 +310,7 @@ class LimitFinder {
     return found < 0 ? -1 : found + node.result()->type.rank() - operand->type.rank();
   }
 
-  // Offsets that ascend say where each of several tables begins that lie in one.
+  // Ascending offsets are the begins of several tables that are stacked into one.
   void LimitToNextOffset(ArrayRef<int64_t> offsets, Limits& limits) const {
     if (!std::is_sorted(offsets.begin(), offsets.end(), std::less_equal<>())) return;
     for (size_t i = 0; i + 1 < offsets.size(); ++i)

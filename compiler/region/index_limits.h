@@ -8,24 +8,25 @@
 
 namespace fusec {
 
-// What the values of one input must stay below for every row that they choose to exist.
+// The limits below which the values of one input must stay so that all rows that they index exist.
 struct IndexLimits {
-  int axis = 0;  // along which the limits differ
-  // One for all values, or one for each place of the axis, whose dim is constant. Places of 0, in
-  // inputs of floats, need not be integers.
+  int axis = 0;  // the axis along which the limits differ
+  // One limit for all values, or one for each index of the axis, whose dim is constant. A limit of
+  // 0 marks values of float inputs that need not be integers.
   Exprs limits;
 };
 
-// By name, the limits of every input that chooses rows of a table. Followed from the tables back
-// through views, casts, and sums, products and quotients with constants: a column of ids that
-// reaches one table is bounded by that table's rows, and `ids + offsets` into one stacked table by
-// the distance to the next offset where the offsets ascend. Behind a remainder any value is good,
-// so that raw ids are bounded by their type alone; an input that reaches no table is not listed.
-// Masks (integers of rank 2 and more that are cast to floats) are below 2, floats that are cast to
-// integers below 1001 where no table says less. Random data keep to these limits.
+// The limits, by name, of every input that provides indices into a table. Random data is generated
+// within these limits. They are propagated from the tables back through views, casts, and sums,
+// products and quotients with constants: a column of ids that reaches one table is limited by that
+// table's rows, and `ids + offsets` into one stacked table by the distance to the next offset if
+// the offsets ascend. Before a remainder (mod) any value is valid, so raw ids are limited only by
+// their type. Inputs that reach no table are not listed. Masks (integers of rank 2 or more that are
+// cast to floats) are limited to 2; floats that are cast to integers to 1001, unless a table has
+// fewer rows.
 std::map<std::string, IndexLimits> FindIndexLimits(const Graph& graph);
-// Inputs, by name, that say where bags of rows begin and end: random data ascend along their last
-// axis.
+// The names of inputs that hold the bounds of bags of rows. Random data for them ascends along the
+// last axis.
 std::set<std::string> AscendingInputs(const Graph& graph);
 
 }  // namespace fusec

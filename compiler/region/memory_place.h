@@ -7,14 +7,14 @@
 
 namespace fusec {
 
-// Where an element is that views alone find in memory.
+// Where in memory an element lies that is reached through views only.
 struct MemoryPlace {
-  const Value* tensor;  // outside the region
-  Expr position;        // of the element, row-major
+  const Value* tensor;  // a value outside of the region
+  Expr position;        // row-major position of the element
 };
 
-// The place of element `index` of `value`, a value of the region's body; nullopt where anything but
-// views makes it, or where what stands in its place depends on the index.
+// Where element `index` of `value`, a value of the region's body, lies in memory. nullopt if
+// anything but views computes it, or if its tensor depends on the index.
 std::optional<MemoryPlace> FindInMemory(const Node& region, const Value* value,
                                         ArrayRef<Expr> index, const Ranges& ranges);
 

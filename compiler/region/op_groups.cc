@@ -18,16 +18,16 @@ bool Is(const Node* node, OpKind kind) { return node != nullptr && node->kind ==
 
 bool IsPointwise(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kPointwise; }
 
-// What made a value, behind views and casts.
+// The producer of a value, skipping views and casts.
 const Node* Maker(const Value* value) { return Viewed(value)->producer; }
 
-// A group that is always the same ops.
+// A group with a fixed pattern of ops.
 struct NamedPattern {
   std::string_view name;
   OpPattern pattern;
 };
 
-// The first that fits is taken.
+// The first pattern that matches is used.
 ArrayRef<NamedPattern> Patterns() {
   static const auto* const kPatterns = new std::vector<NamedPattern>{
       {"softmax", OpPattern("div(e: exp(sub(x, reduce_max(x))), reduce_sum(e))")},
@@ -66,7 +66,7 @@ class GroupFinder {
     }
   }
 
-  // Bigger groups first, where one is part of the other.
+  // Bigger groups are searched first if they contain smaller ones.
   std::vector<OpGroup> Find() {
     for (const auto find :
          {&GroupFinder::FindAttentions, &GroupFinder::FindPattern, &GroupFinder::FindLinear,
@@ -88,7 +88,7 @@ class GroupFinder {
     const auto found = group_of_.find(&node);
     return found == group_of_.end() ? nullptr : &groups_[found->second];
   }
-  // Nodes stay in the first group that takes them.
+  // Adds a node to a group, unless it already belongs to one.
   void Join(const Node& node, size_t group) {
     if (group_of_.try_emplace(&node, group).second) groups_[group].nodes.insert(&node);
   }
@@ -98,12 +98,12 @@ class GroupFinder {
     for (const Node* node : nodes) Join(*node, groups_.size() - 1);
     return groups_.size() - 1;
   }
-  // The only reader of a node's result.
+  // The only reader of a node's result, or null.
   const Node* Reader(const Node& node) const {
     const auto users = users_.find(node.result());
     return users != users_.end() && users->second.size() == 1 ? users->second[0] : nullptr;
   }
-  // Adds the ops behind `node` that are of `kinds`, with one operand that is fixed.
+  // Adds the ops of `kinds` that follow `node` and have one fixed operand.
   void JoinFixed(const Node& node, ArrayRef<OpKind> kinds, size_t group) {
     const Node* reader = Reader(node);
     if (reader == nullptr || std::find(kinds.begin(), kinds.end(), reader->kind) == kinds.end() ||
@@ -115,11 +115,11 @@ class GroupFinder {
 
   void FindAttentions(const Node& node) {
     const auto parts = FindAttention(node);
-    // Without softmax, other kernels have layers that look like it.
+    // Without a softmax, other kernels may contain layers that look like attention.
     if (parts && (parts->has_softmax || is_attention_)) AddGroup("attention", parts->nodes);
   }
 
-  // Pointwise ops and views that only attention reads belong to it: its scale, its mask.
+  // Pointwise ops and views that only attention reads belong to it, such as its scale and its mask.
   void JoinAttention(const Node& node) {
     if (GroupOf(node) != nullptr || (!IsPointwise(node) && !IsView(node))) return;
     const auto users = users_.find(node.result());
@@ -142,7 +142,7 @@ class GroupFinder {
     }
   }
 
-  // A matmul with one fixed operand, or a row times a fixed row, summed.
+  // A matmul with one fixed operand, or the sum of a row times a fixed row.
   void FindLinear(const Node& node) {
     if (GroupOf(node) != nullptr) return;
     if (node.kind == OpKind::kMatMul && IsFixed(node.operand(0)) != IsFixed(node.operand(1)))
@@ -157,11 +157,11 @@ class GroupFinder {
   }
 
   struct Layers {
-    std::set<size_t> groups;  // of linear layers
+    std::set<size_t> groups;  // linear layers
     NodeSet between;
     bool has_activation = false;
   };
-  // Whether pointwise ops of linear layers' results make `value`, and nothing else.
+  // Whether `value` is computed by pointwise ops from results of linear layers only.
   bool FollowsLayers(const Value* value, Layers& layers) const {
     if (IsFixed(value)) return true;
     const Node* node = value->producer;
@@ -199,7 +199,7 @@ class GroupFinder {
     }
   }
 
-  // What a value's elements are of, behind views and choices that are fixed.
+  // The value from which views and gathers with fixed indices take the elements of `value`.
   const Value* Source(const Value* value) const {
     const Node* node = value->producer;
     while (node != nullptr && node->kind != OpKind::kSlice &&
@@ -219,7 +219,7 @@ class GroupFinder {
     if (node.kind != OpKind::kMatMul && node.kind != OpKind::kMul) return;
     const Value* source = Source(node.operand(0));
     if (source != Source(node.operand(1)) || IsFixed(source)) return;
-    // A square is no interaction.
+    // A square is not an interaction.
     if (node.kind == OpKind::kMul &&
         Product(node.result()->type.shape) == Product(source->type.shape))
       return;
@@ -232,8 +232,8 @@ class GroupFinder {
            IsFloat(node.operand(0)->type.dtype);
   }
 
-  // Whether rows of a table are among what pointwise ops make `value` of; adds the nodes on the
-  // way.
+  // Whether `value` is computed by pointwise ops from rows of a table, among others; adds the nodes
+  // on the way.
   bool FollowsEmbedding(const Value* value, NodeSet& nodes) const {
     const Node* node = value->producer;
     if (node == nullptr || IsFixed(value)) return false;
@@ -262,8 +262,8 @@ class GroupFinder {
     for (const Node* part : count) Join(*part, bag);
   }
 
-  // Whether pointwise ops of one sum make `value`, as of a mask, whose rows a mean is of; adds them
-  // and the sum.
+  // Whether `value` is computed by pointwise ops from one sum, such as the sum of a mask by which a
+  // mean divides; adds these nodes and the sum.
   bool FollowsSum(const Value* value, NodeSet& nodes) const {
     const Node* node = value->producer;
     if (node == nullptr || !(IsPointwise(*node) || IsView(*node) || Is(node, OpKind::kReduceSum)))
@@ -280,7 +280,7 @@ class GroupFinder {
   }
 
   const Graph& body_;
-  bool is_attention_;  // what the region is
+  bool is_attention_;  // whether the region is of class attention
   ValueSet fixed_;
   DenseMap<const Value*, std::vector<const Node*>> users_;
   std::vector<OpGroup> groups_;

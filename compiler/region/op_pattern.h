@@ -9,24 +9,25 @@
 
 namespace fusec {
 
-// A tree of ops that a graph may hold, written as the IR writes them:
+// A pattern of ops to search for in a graph, in the syntax of IR op names:
 //
 //   div(e: exp(sub(x, reduce_max(x))), reduce_sum(e))
 //
-// A name stands for any value, and for the same one each time; with a colon it is of what an op
-// makes. `_` stands for any value, and `fixed` for one that data has no part in. Operands of an op
-// that is commutative may change places. Views and casts may stand before any operand.
+// A name matches any value, but the same value at each occurrence; "name: op(..)" names the result
+// of an op. `_` matches any value, and `fixed` a value that does not depend on data. The two
+// operands of a commutative op may be swapped. Views and casts before an operand are skipped.
 class OpPattern {
  public:
   explicit OpPattern(std::string_view text);
 
-  // The nodes of the ops, the root's first, if it is `root`; nullopt where they are others.
+  // The matched nodes, the root first, if the pattern matches with `root` as its root; else
+  // nullopt.
   std::optional<std::vector<const Node*>> Match(const Node& root, const ValueSet& fixed) const;
 
  private:
   struct Term {
-    std::string name;            // "" without; "_" and "fixed"
-    std::optional<OpKind> kind;  // none of a name alone
+    std::string name;            // "" if none; or "_" or "fixed"
+    std::optional<OpKind> kind;  // nullopt if the term is just a name
     std::vector<Term> operands;
   };
   class Parser;
@@ -35,9 +36,9 @@ class OpPattern {
   Term root_;
 };
 
-// One operand's elements in other places.
+// Whether the op only rearranges the elements of one operand.
 bool IsView(const Node& node);
-// What a value is a view or a cast of.
+// Follows a value back through views and casts.
 const Value* Viewed(const Value* value);
 
 }  // namespace fusec

@@ -8,7 +8,7 @@ namespace fusec {
 
 namespace {
 
-// Whether each matrix of the product's batch has weights of its own, or all have the same.
+// Whether each matrix of the product's batch has its own weights, or all share the same.
 bool RepeatsAllWeightsOrNone(const Node& matmul) {
   const Shape &weights = matmul.operand(1)->type.shape, &result = matmul.result()->type.shape;
   return weights.size() == 2 || (weights.size() == result.size() &&

@@ -8,42 +8,43 @@
 
 namespace fusec {
 
-// What passes and planners both ask of matrix products.
+// Properties of matrix products that both passes and planners use.
 
-// Products of a batch, each of matrices of its own, that one launch makes.
+// The most products of a batch, each with its own matrices, that one kernel launch computes.
 inline constexpr int64_t kMostMatrices = 128;
 
-// So few columns leave the better part of a tile by warpgroups, or of the library, without work.
+// With so few columns, most of a tile of the warpgroup kernels or of the library is idle.
 inline constexpr int64_t kNarrowColumns = 32;
 
-// How tensor cores multiply numbers of a type.
+// How tensor cores multiply numbers of a dtype.
 enum class Arithmetic {
-  kSplit,  // f32 as three products of shorter numbers, as exact as f32
+  kSplit,  // f32 as three products of shorter floats, with f32 accuracy
   kTf32,
   kHalf,         // f16 and bf16
-  kFloat8,       // what float8-products has rounded to E4M3
-  kShortFloat8,  // the same of short sums, which tensor cores add up
+  kFloat8,       // operands that the pass float8-products rounded to E4M3
+  kShortFloat8,  // the same with short sums, which tensor cores accumulate
 };
 inline bool IsFloat8(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::kFloat8 || arithmetic == Arithmetic::kShortFloat8;
 }
-// Of all products of a type but those in fp8. `precision` is PlanOptions::matmul_precision.
+// The arithmetic of products of `dtype`, except those in fp8. `precision` is
+// PlanOptions::matmul_precision.
 Arithmetic ArithmeticOf(Dtype dtype, const std::string& precision);
 
-// Whether a product of such numbers takes three of shorter ones (Arithmetic::kSplit).
+// Whether such a product is computed as three products of shorter floats (Arithmetic::kSplit).
 bool IsSplit(Dtype dtype, const std::string& precision);
 
-// The left operand of a product that is made of E4M3 codes alone: from_e4m3(codes) / factors, with
-// a factor for each row, a power of two. A cast to the product's type may follow.
+// The left operand of a product if it is decoded from E4M3 codes: from_e4m3(codes) / factors, with
+// one factor per row, a power of two. It may be followed by a cast to the product's dtype.
 struct Float8Rows {
   const Value* codes;
   const Value* factors;
 };
-// nullopt for other products.
+// nullopt if the left operand is not of that form.
 std::optional<Float8Rows> FindFloat8Rows(const Node& matmul);
 
-// A product of known weights' shape that kernels of ours may make: x [.., m, k] by weights [n, k],
-// or x [s, m, k] or [m, k] by weights [s, n, k] of up to kMostMatrices s.
+// The shape of a product that fusec's own kernels can compute: x [.., m, k] by weights [n, k], or x
+// [s, m, k] or [m, k] by weights [s, n, k] with s <= kMostMatrices. The weights have constant dims.
 struct ProductShape {
   int64_t matrices, n, k;
 };

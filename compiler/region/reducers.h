@@ -5,19 +5,21 @@
 
 namespace fusec {
 
-// What elements are folded in. The sum behind a mean of integers may not wrap, the mean fits.
+// The dtype in which elements are accumulated. It is wide for means of integers, whose sum must not
+// wrap even though the mean fits.
 Dtype FoldDtype(const Node& reducer);
 
-// Reductions and matmuls: ops whose element is folded from many.
+// Whether the node is a reduction or a matmul: each element of the result is accumulated from many.
 bool IsReducer(const Node& node);
 
-// The operand elements that a matmul multiplies for element `index` of its result at step `k`.
+// The index of the element of operand `side` that a matmul multiplies for element `index` of its
+// result at step `k`.
 Exprs MatMulOperandIndex(const Node& matmul, int side, ArrayRef<Expr> index, const Expr& k);
-// Steps of a matmul's sum.
+// The number of terms of a matmul's sums.
 Expr MatMulDepth(const Node& matmul);
 
-// For a reduction: the operand's element for element `index` of its result at coordinates `k` of
-// the reduced axes.
+// The index of the operand element that a reduction folds into element `index` of its result at
+// coordinates `k` of the reduced axes.
 Exprs ReductionOperandIndex(const Node& reduction, ArrayRef<Expr> index, ArrayRef<Expr> k);
 Shape ReducedDims(const Node& reduction);
 

@@ -4,19 +4,22 @@
 
 namespace fusec {
 
-// Operands of slot_matmul (compiler/ops/slot_matmul.cc).
+// Operand indices of slot_matmul (compiler/ops/slot_matmul.cc).
 inline constexpr int kBankOfProduct = 1, kSlotsOfProduct = 2;
 
-// Whether the kernel of slot_matmul.cuh makes it: a product of f32, f16 or bf16 whose rows and
-// columns are multiples of 8, by matrices too large for fuse-block-program.
+// Whether the kernel of slot_matmul.cuh can compute the product: its dtype is f32, f16 or bf16, its
+// numbers of terms and columns are multiples of 8, and its matrices are too large for the pass
+// fuse-block-program.
 bool TakesSlotKernel(const Node& slot_matmul);
-// The product of a region of class slot_matmul.
+// The slot_matmul node of a region of class slot_matmul.
 const Node& SlotProductOf(const Node& region);
 
-// Whether the kernel of a layer may add what a slot's matrices make, while its sums are in
-// registers (slot_addend.cuh): halves, few terms, and matrices that lie along these.
+// Whether the kernel of a layer may add the product by a slot's matrices while its sums are still
+// in registers (slot_addend.cuh): the dtype has 16 bits, there are at most 64 terms, a multiple of
+// 8, and the matrices are stored with the terms contiguous.
 bool MayBeSlotAddend(const Node& slot_matmul);
-// The product of slots that `add` adds to `product`, if it may do so; null for any other op.
+// The slot_matmul that `add` adds to `product`, if the kernel of `product` may add it; null
+// otherwise.
 const Node* SlotAddendOf(const Node& add, const Node& product);
 
 }  // namespace fusec

@@ -6,9 +6,9 @@
 
 namespace fusec {
 
-// What `value` puts one behind the other along a new first axis: the x of all operands
-// reshape(x) [1, ...] of a concatenation on axis 0, if one of them is a concatenation on another
-// axis. Empty for any other value.
+// The values that `value` stacks along a new first axis: the operands x if it is a concatenation
+// along axis 0 of reshape(x) [1, ...], and at least one x is a concatenation along another axis.
+// Empty for any other value.
 std::vector<const Value*> StackedParts(const Value* value);
 
 }  // namespace fusec

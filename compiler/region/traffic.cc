@@ -6,8 +6,8 @@ namespace fusec {
 
 namespace {
 
-// Whether operand `i` is read at one place for each element of the result. How long the bags of a
-// segment_reduce are is data, so it counts as reading all.
+// Whether one element of operand `i` is read for each element of the result. The lengths of the
+// bags of a segment_reduce are data, so it counts as reading the whole operand.
 bool IsTable(const Node& node, size_t i) {
   if (GetOpDef(node.kind).op_class != OpClass::kGather) return false;
   if (Folds(node)) return false;

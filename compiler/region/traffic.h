@@ -6,11 +6,12 @@
 
 namespace fusec {
 
-// Bytes that `node` reads of its operand `i`, which is there: a gather reads a row a look-up of its
-// table, but no more than all of it; other ops read all.
+// Bytes that `node` reads from its operand `i`, which must not be null: a gather reads one row of
+// its table per lookup, but no more than the whole table; other ops read the whole operand.
 Expr BytesRead(const Node& node, size_t i, const Ranges& ranges);
 
-// Bytes that a region reads of its operand `i`: what its nodes read, but no more than all of it.
+// Bytes that a region reads from its operand `i`: what its nodes read, but no more than the whole
+// operand.
 Expr RegionBytesRead(const Node& region, size_t i, const Ranges& ranges);
 
 }  // namespace fusec

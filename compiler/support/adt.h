@@ -1,14 +1,15 @@
 #pragma once
 
-// LLVM's containers and references, by the names that they have in LLVM: this project's vocabulary
-// for lists, sets and maps in the compiler. (The runtime does without.)
+// LLVM's containers and references, under the names that they have in LLVM, for lists, sets and
+// maps in the compiler. (The runtime does not use them.)
 //
-//   ArrayRef, function_ref   of parameters: a list that the caller holds, a callback for the call
+//   ArrayRef, function_ref   parameters: a list that the caller owns, a callback for the call
 //   SmallVector              lists that are mostly short: operands, shapes, coordinates
-//   SmallPtrSet, DenseMap    keyed by pointer: looked up, never walked through in order
+//   SmallPtrSet, DenseMap    keyed by pointer: for lookups, never iterated in order
 //
-// std::map and std::set stay where their order, by key, is what is wanted; std::unordered_map where
-// references to its values are kept while others are added, which DenseMap moves.
+// std::map and std::set are used where iteration in the order of keys is wanted, and
+// std::unordered_map where references to values must stay valid while others are added, which
+// DenseMap moves.
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/DenseMap.h>

@@ -25,8 +25,7 @@ namespace fusec {
 
 namespace {
 
-// A file without a name, to which a child writes and from which we read: no pipe that could fill
-// up.
+// A temporary file without a name to which a child writes; unlike a pipe it cannot fill up.
 class Capture {
  public:
   Capture() : file_(std::tmpfile()) {}
@@ -65,8 +64,8 @@ std::vector<std::string> Environment(const std::string& temporary_folder) {
   return variables;
 }
 
-// The exit code, or minus the signal that ended it. Looks every 10 ms whether it is to end, which
-// `stop` does.
+// Returns the exit code, or the negated signal that ended the child. Every 10 ms it checks whether
+// this process was interrupted; if so, it calls `stop`, which ends the child.
 int WaitFor(pid_t child, function_ref<void()> stop) {
   constexpr timespec kPause = {0, 10'000'000};
   bool ended = false;
@@ -98,11 +97,12 @@ ChildResult RunChild(ArrayRef<std::string> arguments, const std::string& tempora
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output.descriptor(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, errors.descriptor(), STDERR_FILENO);
-  // A process group of its own, so that a compiler can be ended with all that it started.
+  // A separate process group, so that a compiler can be terminated with all processes that it
+  // started.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  sigset_t none;  // of the signals that CatchInterrupts blocks
+  sigset_t none;  // no blocked signals, unlike in this process
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
   pid_t child = 0;

@@ -12,18 +12,18 @@ struct ChildResult {
   std::string output, errors;  // what it wrote to stdout and stderr
 };
 
-// Runs a program, found on PATH if its name has no slash, without a shell, and waits for it. Once
-// Interrupted(), it and what it started are ended, as they are where this process is killed.
-// `temporary_folder`, if given, is its TMPDIR.
+// Runs a program without a shell and waits for it. It is searched on PATH if its name has no slash.
+// Once Interrupted() is true, it and the processes that it started are terminated; they are killed
+// if this process is killed. `temporary_folder`, if given, becomes its TMPDIR.
 ChildResult RunChild(ArrayRef<std::string> arguments, const std::string& temporary_folder = "");
 
-// Runs `work` in a copy of this process, so that a crash in it ends only the copy. Gives the code
-// that it returns, or minus the signal that ended it. No other thread may be at work. An interrupt
-// ends the copy.
+// Runs `work` in a fork of this process, so that a crash in it ends only the fork. Returns the
+// result of `work`, or the negated number of the signal that ended the fork. No other thread may be
+// running. An interrupt ends the fork.
 int RunInCopy(function_ref<int()> work);
 
-// A new folder in $TMPDIR or /tmp; the caller removes it (TemporaryFolder). The first one of a
-// process sweeps those that killed processes left there.
+// Creates a folder in $TMPDIR or /tmp; the caller removes it (TemporaryFolder). The first call in a
+// process also removes folders that killed processes left there.
 Result<std::string> MakeTemporaryFolder();
 
 }  // namespace fusec

@@ -6,7 +6,7 @@
 
 namespace fusec {
 
-// Whether a name matches a pattern as shells have it: *, ?, [..].
+// Whether a name matches a shell pattern with *, ? and [..].
 inline bool MatchesGlob(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }

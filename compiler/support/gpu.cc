@@ -7,11 +7,11 @@ namespace fusec {
 
 namespace {
 
-// Data sheets of NVIDIA: T4 (2019), A100 80 GB SXM (2021), A10 (2021), L40S (2023), H100 SXM5
-// (2023; an H200 differs in memory only: 4.8 TB/s), DGX and HGX B200 (2024, an eighth); of the
-// GeForce RTX 5090 appendix A of "NVIDIA RTX Blackwell GPU Architecture". Where they give a peak
-// with sparsity only, half of it stands here. Columns: name, multiprocessors, bytes a second of its
-// memory, and operations a second in f32, TF32 and f16.
+// Sources are NVIDIA's data sheets: T4 (2019), A100 80 GB SXM (2021), A10 (2021), L40S (2023), H100
+// SXM5 (2023; an H200 differs only in its memory, 4.8 TB/s), DGX and HGX B200 (2024, divided by 8),
+// and for the GeForce RTX 5090 appendix A of "NVIDIA RTX Blackwell GPU Architecture". Where a
+// source only gives a peak with sparsity, half of it is listed. Columns: name, multiprocessors,
+// memory bandwidth in bytes per second, and operations per second in f32, TF32 and f16.
 // clang-format off
 constexpr Card kT4      = {"T4",               40, 0.320e12,   8.1e12,        0,    65e12};
 constexpr Card kA100    = {"A100 SXM 80 GB",  108, 2.039e12,  19.5e12,   156e12,   312e12};
@@ -31,16 +31,16 @@ constexpr GpuFeatures kHopperA = {.tensor_cores = true,
                                   .clusters = true,
                                   .dependent_launch = true,
                                   .warpgroup_products = true};
-// wgmma is sm_90a's alone; kernels here use nothing that came with Blackwell (tcgen05).
+// Only sm_90a has wgmma. fusec's kernels use no feature that is new in Blackwell (tcgen05).
 constexpr GpuFeatures kBlackwell = kHopper;
 
 constexpr int kRegisters = 64 << 10;
 
-// CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability" and "Feature
-// Support per Compute Capability"; blocks and shared memory also cuda_occupancy.h of toolkit 13.0;
-// wgmma: PTX ISA 9.0. Generations without a card of their own above have that of the one beside.
-// Columns: architecture and capability; what a multiprocessor has of threads, blocks, registers and
-// shared bytes, and a block of the latter; features; card.
+// Sources: CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability" and
+// "Feature Support per Compute Capability"; for blocks and shared memory also cuda_occupancy.h of
+// toolkit 13.0; for wgmma PTX ISA 9.0. Architectures without a card above use that of the nearest
+// one. Columns: architecture and capability; threads, blocks, registers and bytes of shared memory
+// of a multiprocessor, and the most shared memory of a block; features; card.
 // clang-format off
 constexpr Gpu kGpus[] = {
     {"sm_75",    75, 1024, 16, kRegisters,  64 << 10,  64 << 10, kTuring,    &kT4},
@@ -59,7 +59,7 @@ constexpr Gpu kGpus[] = {
 };
 // clang-format on
 
-// 90 of "sm_90a"; nothing of "cpu".
+// 90 for "sm_90a"; nullopt for "cpu".
 std::optional<int> CapabilityOf(std::string_view architecture) {
   constexpr std::string_view kPrefix = "sm_";
   if (!architecture.starts_with(kPrefix)) return std::nullopt;

@@ -5,47 +5,48 @@
 
 namespace fusec {
 
-// What a GPU is, as far as a plan depends on it. The table in gpu.cc is the only place that compares
-// the names of architectures. (The runtime has peaks of its own, by the name of the card that it
-// finds; it includes nothing of the compiler.)
+// Properties of GPUs on which a plan depends. Only the table in gpu.cc compares names of
+// architectures. (The runtime has its own table of peaks, by the name of the card that it finds; it
+// includes nothing from the compiler.)
 
-// A card that stands for all of its generation.
+// A card that represents its generation.
 struct Card {
   std::string_view name;
   int multiprocessors = 0;
-  double bytes_per_second = 0;  // of its memory
-  // Peaks of dense arithmetic, in operations a second: f32 on the plain cores, the others on tensor
-  // cores with sums of f32. 0: there is no such arithmetic.
+  double bytes_per_second = 0;  // memory bandwidth
+  // Peaks of dense arithmetic, in operations per second: f32 on the CUDA cores, the others on
+  // tensor cores with f32 accumulation. 0 means that the arithmetic does not exist.
   double f32_flops = 0, tf32_flops = 0, f16_flops = 0;
 };
 
-// What kernels may use.
+// Hardware features that kernels may use.
 struct GpuFeatures {
-  bool tensor_cores = false;        // with TF32 and bfloat16
-  bool async_copies = false;        // to shared memory, in the background (cp.async)
-  bool clusters = false;            // of blocks, which read each other's shared memory
-  bool dependent_launch = false;    // a kernel may begin while the one before it ends
-  bool warpgroup_products = false;  // by four warps, from shared memory (wgmma)
+  bool tensor_cores = false;        // including TF32 and bfloat16
+  bool async_copies = false;        // asynchronous copies to shared memory (cp.async)
+  bool clusters = false;            // thread block clusters with distributed shared memory
+  bool dependent_launch = false;    // programmatic dependent launch
+  bool warpgroup_products = false;  // matrix products by four warps (wgmma)
 };
 
 struct Gpu {
   std::string_view architecture;  // "sm_90a"
   int capability = 0;             // 90
-  // What a multiprocessor holds at once.
-  int threads = 0, blocks = 0, registers = 0;  // registers of 32 bits
+  // Capacity of a multiprocessor.
+  int threads = 0, blocks = 0, registers = 0;  // 32-bit registers
   int shared_bytes = 0;
-  int block_shared_bytes = 0;  // that one block may have of these
+  int block_shared_bytes = 0;  // the most that one block may use
   GpuFeatures has;
   const Card* card = nullptr;  // never null in the table
 
   int multiprocessors() const { return card->multiprocessors; }
 };
 
-// The row of an architecture; null where the table has none for its capability. "sm_100f" has the
-// row of its capability.
+// The table row of an architecture, or of its compute capability ("sm_100f" has the row of 100);
+// null if there is none.
 const Gpu* FindGpu(std::string_view architecture);
 
-// The same, or of an architecture that the table lacks the newest that is not newer, else the oldest.
+// The same. For an architecture that the table lacks, the newest row that is not newer, or else the
+// oldest.
 const Gpu& GpuFor(std::string_view architecture);
 
 }  // namespace fusec

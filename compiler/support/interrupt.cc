@@ -13,7 +13,7 @@ namespace {
 
 std::atomic<bool> interrupted = false;
 
-// A thread's whole work: takes the signals, which no other thread does.
+// The body of the thread that receives the signals; no other thread does.
 void AwaitInterrupts(sigset_t signals) {
   int signal = 0;
   sigwait(&signals, &signal);
@@ -36,7 +36,7 @@ void CatchInterrupts() {
   sigaddset(&signals, SIGTERM);
   struct sigaction hangup;
   sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);  // as by nohup
+  if (hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);  // it is ignored under nohup
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   std::thread(AwaitInterrupts, signals).detach();

@@ -4,16 +4,16 @@
 
 namespace fusec {
 
-// After this, the first SIGINT, SIGTERM or SIGHUP (unless ignored, as by nohup) only sets a flag,
-// which long work asks for at every stage. The second ends the process at once, with what it has
-// started and left half done (leftovers.h). No handler is installed, for NVRTC puts its own in the
-// place of others while it compiles: the signals are blocked in this thread and all that it starts,
-// and a thread waits for them. Where nobody reads stdout any more, writing fails, and the process
-// goes on.
+// After this call, the first SIGINT, SIGTERM or SIGHUP (unless SIGHUP is ignored, as under nohup)
+// only sets a flag, which long-running work polls at every stage. The second one ends the process
+// at once and removes the processes and folders that it left (leftovers.h). No signal handler is
+// installed, because NVRTC replaces handlers while it compiles. Instead the signals are blocked in
+// this thread and all threads that it starts, and a dedicated thread waits for them. SIGPIPE is
+// ignored: if nobody reads stdout any more, writes fail and the process goes on.
 void CatchInterrupts();
 bool Interrupted();
 
-// Removes a folder and all in it when it goes out of scope, if it is still there.
+// Removes a folder and its contents when it goes out of scope, if it still exists.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}

@@ -6,9 +6,9 @@
 
 namespace fusec {
 
-// A whole number of a file. nlohmann's get() takes any number and casts it, so that 1e308 is
-// undefined and 2^32 is 0. Throws an exception of `Json` where it is none, or has no place in
-// `Integer`.
+// A whole number from a JSON file. nlohmann's get() casts any number, so that 1e308 is undefined
+// and 2^32 may become 0. This throws an exception of `Json` if the value is not a whole number or
+// does not fit in `Integer`.
 template <class Integer, class Json>
 Integer IntegerOf(const Json& json) {
   const bool fits =
@@ -22,13 +22,14 @@ Integer IntegerOf(const Json& json) {
   throw Json::other_error::create(500, what, &json);
 }
 
-// The same of a key that may be missing.
+// The same for a key that may be missing.
 template <class Integer, class Json>
 Integer IntegerOr(const Json& json, const char* key, Integer unsaid) {
   return json.contains(key) ? IntegerOf<Integer>(json[key]) : unsaid;
 }
 
-// Sizes of symbols: {"batch": 64}. `Map` has names and whole numbers.
+// An object of whole numbers, such as sizes of symbols: {"batch": 64}. `Map` maps names to
+// integers.
 template <class Map, class Json>
 Map IntegersOf(const Json& json) {
   Map map;

@@ -14,7 +14,7 @@ namespace fusec {
 
 namespace {
 
-// The keywords of C++20 and its words for operators.
+// The keywords of C++20, including the alternative spellings of operators.
 constexpr std::string_view kKeywords[] = {
     "alignas",       "alignof",     "and",
     "and_eq",        "asm",         "auto",
@@ -49,13 +49,13 @@ constexpr std::string_view kKeywords[] = {
     "xor",           "xor_eq",
 };
 
-// What CUDA and its compilers define, macros of compilers for the CPU among them.
+// Names that CUDA and the compilers define, including macros of CPU compilers.
 constexpr std::string_view kBuiltIns[] = {
     "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "min",  "max",
     "abs",       "signbit",  "isnan",    "isinf",   "linux",    "unix",
 };
 
-// With and without the f of their float form.
+// Math functions; their float forms have the suffix f.
 constexpr std::string_view kMath[] = {
     "sqrt",  "exp",   "log",      "sin",   "cos",   "tan",   "asin",  "acos",
     "atan",  "sinh",  "cosh",     "tanh",  "asinh", "acosh", "atanh", "erf",
@@ -68,7 +68,7 @@ bool Contains(const List& list, std::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
-// The code in `text`: without comments and what strings hold.
+// `text` without comments and the contents of strings.
 std::string WithoutComments(std::string_view text) {
   std::string code;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -80,7 +80,7 @@ std::string WithoutComments(std::string_view text) {
   return code;
 }
 
-// Words, and single other characters, one after the other.
+// Splits code into words and single other characters.
 std::vector<std::string> TokensOf(const std::string& code) {
   std::vector<std::string> tokens;
   for (size_t at = 0; at < code.size();) {
@@ -98,26 +98,26 @@ bool BeginsName(const std::string& token) {
   return std::isalpha(static_cast<unsigned char>(token[0])) || token[0] == '_';
 }
 
-// Adds what a file of codegen_templates defines outside of functions and types, namespaces not
-// counted: functions, types, constants and macros.
+// Adds the functions, types, constants and macros that a file of codegen_templates defines at
+// global or namespace scope.
 void AddNames(std::string_view text, std::set<std::string, std::less<>>& names) {
   constexpr std::string_view kTypeWords[] = {"struct", "class", "enum", "union", "using"};
   const std::vector<std::string> tokens = TokensOf(WithoutComments(text));
   int braces = 0, parentheses = 0;
-  std::string before;  // on this side of line ends
+  std::string before;  // the previous token, ignoring line ends
   for (size_t i = 0; i < tokens.size(); ++i) {
     const std::string& token = tokens[i];
     const std::string after = i + 1 < tokens.size() ? tokens[i + 1] : "";
-    if (token == "#") {  // a directive, perhaps of several lines
+    if (token == "#") {  // a directive, possibly continued on further lines
       if (after == "define") names.insert(tokens[i + 2]);
       while (i < tokens.size() && (tokens[i] != "\n" || tokens[i - 1] == "\\")) ++i;
       continue;
     }
-    if (token == "namespace" && BeginsName(after)) {  // its brace is none
+    if (token == "namespace" && BeginsName(after)) {  // its brace is not counted
       while (i < tokens.size() && tokens[i] != "{") ++i;
       continue;
     }
-    if (token == "template") {  // its parameters are no names of the file
+    if (token == "template") {  // its parameters are not names of the file
       int angles = 0;
       do {
         ++i;

@@ -7,10 +7,11 @@
 
 namespace fusec {
 
-// The words of C++ and CUDA, and what codegen_templates define.
+// Names that generated kernels must not use for other things: the keywords of C++, built-in names
+// of CUDA, and the names that codegen_templates define.
 const std::set<std::string, std::less<>>& KernelWords();
 
-// Whether it looks like a constant of a kernel ("kRowLength").
+// Whether a name has the form of a kernel constant ("kRowLength").
 bool IsKernelConstant(std::string_view name);
 
 }  // namespace fusec

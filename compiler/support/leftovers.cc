@@ -23,9 +23,9 @@ namespace fs = std::filesystem;
 
 struct Leftovers {
   std::mutex mutex;
-  int guard = -1;  // the end of a socket whose other end the guard reads
+  int guard = -1;  // the socket from whose other end the guard reads
   std::set<pid_t> groups;
-  std::map<std::string, int> folders;  // with the descriptor that holds the lock
+  std::map<std::string, int> folders;  // path -> descriptor that holds the lock
 };
 
 Leftovers& All() {
@@ -33,18 +33,18 @@ Leftovers& All() {
   return *all;
 }
 
-// The work of a process of its own: reads the leaders of groups that began, and minus those of
-// groups that ended, until this process is gone and the socket with it; then it kills the others.
-// Between fork and _exit it may call nothing that allocates.
+// The body of the guard process: it reads the leaders of process groups that were started, and the
+// negated leaders of those that ended, until this process is gone and its socket with it; then it
+// kills the remaining groups. Between fork and _exit it must not call anything that allocates.
 [[noreturn]] void Guard(int socket) {
   constexpr int kMostGroups = 256;
   static pid_t groups[kMostGroups];
-  setpgid(0, 0);  // signals of the terminal are not for it
+  setpgid(0, 0);  // so that signals of the terminal do not reach it
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
   dup2(socket, STDIN_FILENO);
-  // Whoever waits for the end of our output does not wait for that of the guard.
+  // The guard must not keep stdout and other descriptors open, on whose end readers wait.
   close_range(STDIN_FILENO + 1, ~0U, 0);
   pid_t leader = 0;
   while (true) {
@@ -60,7 +60,7 @@ Leftovers& All() {
   _exit(0);
 }
 
-// With the mutex held. Where there can be no guard, groups are killed by EndAll alone.
+// The mutex must be held. If the guard cannot be started, only EndAll kills groups.
 void Tell(Leftovers& all, pid_t leader) {
   if (all.guard < 0) {
     int ends[2];
@@ -73,10 +73,10 @@ void Tell(Leftovers& all, pid_t leader) {
     close(ends[0]);
     all.guard = ends[1];
   }
-  send(all.guard, &leader, sizeof leader, MSG_NOSIGNAL);  // in vain where there is no guard
+  send(all.guard, &leader, sizeof leader, MSG_NOSIGNAL);  // no effect without a guard
 }
 
-// -1 if it is no folder.
+// A descriptor of the folder, or -1 if it is not a folder.
 int Open(const std::string& folder) {
   return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
@@ -107,7 +107,7 @@ void HoldFolder(const std::string& path) {
   const std::lock_guard lock(all.mutex);
   const int descriptor = Open(path);
   if (descriptor < 0) return;
-  flock(descriptor, LOCK_EX);  // who sweeps lets go at once
+  flock(descriptor, LOCK_EX);  // a sweeping process holds it only briefly
   all.folders[path] = descriptor;
 }
 
@@ -121,7 +121,7 @@ void ReleaseFolder(const std::string& path) {
 }
 
 void SweepFolders(const std::string& parent, const std::string& prefix) {
-  constexpr time_t kSeconds = 60;  // after which a folder that is new is held
+  constexpr time_t kSeconds = 60;  // a younger folder may not be locked yet
   std::error_code error;
   for (fs::directory_iterator at(parent, error), end; !error && at != end; at.increment(error)) {
     if (!at->path().filename().string().starts_with(prefix)) continue;

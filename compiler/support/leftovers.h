@@ -6,10 +6,11 @@
 
 namespace fusec {
 
-// What this process must not leave behind, however it ends: processes that it has started, and
-// folders that it fills.
+// What this process must not leave behind, however it ends: processes that it started, and
+// temporary folders.
 
-// A group of processes, which is killed when this process ends without having ended it.
+// A process group that is killed if this process ends while the object exists, even if this process
+// is killed.
 class ChildGroup {
  public:
   explicit ChildGroup(pid_t leader);
@@ -20,15 +21,17 @@ class ChildGroup {
   pid_t leader_;
 };
 
-// Marks a new folder as in use by this process, by a lock that ends with it.
+// HoldFolder marks a new folder as in use by this process, by a file lock that ends with the
+// process.
 void HoldFolder(const std::string& path);
 void ReleaseFolder(const std::string& path);
 
-// Removes the folders that killed processes of this user have left: those in `parent` whose names
-// begin with `prefix`, that are older than a minute and that nobody holds.
+// Removes folders that killed processes of this user left: those in `parent` whose names begin with
+// `prefix`, that are older than a minute and that no process holds.
 void SweepFolders(const std::string& parent, const std::string& prefix);
 
-// Kills all groups and removes all folders that are held, for whoever then ends the process.
+// Kills all process groups and removes all folders that are held. The caller ends the process
+// afterwards.
 void EndAll();
 
 }  // namespace fusec

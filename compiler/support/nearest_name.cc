@@ -9,7 +9,7 @@ namespace fusec {
 
 namespace {
 
-// Levenshtein's distance, a row of his table at a time.
+// The Levenshtein distance, computed one table row at a time.
 size_t EditDistance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -31,7 +31,7 @@ std::string NearestName(const std::string& typed, ArrayRef<std::string> candidat
   std::string nearest;
   size_t fewest = typed.size() / 2 + 1;
   for (const std::string& candidate : candidates) {
-    // A beginning is how people abbreviate.
+    // People abbreviate names by typing only the beginning.
     const bool begins = !typed.empty() && candidate.starts_with(typed);
     const size_t distance = begins ? 1 : EditDistance(typed, candidate);
     if (distance >= fewest) continue;

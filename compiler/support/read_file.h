@@ -6,8 +6,8 @@
 
 namespace fusec {
 
-// All bytes of a file. The error has `kind` and the path: "x.npy: cannot be read: ...", "x.npy: is
-// a folder, expected a file".
+// Reads a whole file. The error has `kind` and names the path: "x.npy: cannot be read: ...",
+// "x.npy: is a folder, expected a file".
 Result<std::string> ReadWholeFile(const std::string& path, ErrorKind kind);
 
 }  // namespace fusec

@@ -22,7 +22,7 @@ std::string Painted(const std::string& text, const char* code, int descriptor) {
   return ColourOn(descriptor) ? std::string("\033[") + code + "m" + text + "\033[0m" : text;
 }
 
-// A line of a bounded length: names and attributes of models may have any.
+// Shortens a line, because names and attributes of models may have any length.
 std::string Bounded(const std::string& line) {
   constexpr size_t kMostBytes = 2000, kEndBytes = 300;
   if (line.size() <= kMostBytes) return line;
@@ -43,7 +43,7 @@ void PrintLine(const std::string& prefix, const std::string& message) {
   std::fputs((prefix + lines).c_str(), stderr);
 }
 
-// Three significant digits and the prefix of a thousand, a million, ...
+// Three significant digits and the unit prefix for a thousand, a million, ...
 std::string Scaled(double value, const char* const* units, int count) {
   int unit = 0;
   while (std::abs(value) >= 999.5 && unit + 1 < count) {

@@ -7,9 +7,9 @@
 
 namespace fusec {
 
-// Ends the process with `message`, as a bug of ours (`kBugExitCode`), unless it goes out of scope
-// within so many seconds: for what nothing can interrupt, such as the wait for a kernel that never
-// ends.
+// Ends the process with an error `message` and the exit code kBugExitCode unless the object goes
+// out of scope within so many seconds. It guards operations that cannot be interrupted, such as
+// waiting for a kernel that never ends.
 class Watchdog {
  public:
   Watchdog(double seconds, std::string message);

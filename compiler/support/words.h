@@ -7,16 +7,17 @@
 
 namespace fusec {
 
-// In a word of a kernel that is being planned, says that the word comes from the model: it is named
-// when the kernel is whole (kernel/model_names.h). No text of a user's has this character, and it
-// sorts in front of all others of words.
+// Marks a word, in a kernel that is being planned, as coming from the model; such words get their
+// final names when the kernel is complete (kernel/model_names.h). Text of users never contains this
+// character, and it sorts before all other characters of words.
 inline constexpr char kModelMark = '\x1f';
 
 inline bool IsWordCharacter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == kModelMark;
 }
 
-// Calls visit(word, place) for every word of `text`: letters, digits and underscores together.
+// Calls visit(word, position) for every word of `text`, that is, every maximal sequence of letters,
+// digits and underscores.
 template <class Visit>
 void ForEachWord(std::string_view text, const Visit& visit) {
   for (size_t at = 0; at < text.size(); ++at) {
@@ -28,7 +29,8 @@ void ForEachWord(std::string_view text, const Visit& visit) {
   }
 }
 
-// `text` with replace(word, before) in the place of every word that stands behind `before`.
+// `text` with every word replaced by replace(word, before), where `before` is the text in front of
+// the word.
 template <class Replace>
 std::string ReplaceWords(std::string_view text, const Replace& replace) {
   std::string result;

@@ -223,7 +223,8 @@ TEST_F(CountedOutputs, BitsOfAFloat) {
   EXPECT_EQ(y[0].ints, (Dims{0x3f800000, INT32_MIN}));
   EXPECT_EQ(ErrorOf(Load("g (float[n] x) => (int64[n] y) { [\"b\"] y = BitCast<to = 7>(x) }", {},
                          "ir_version: 10, opset_import: [\"\": 26]")),
-            "m.onnxtxt: node \"b\" (BitCast): the bits of f32 are not as many as of i64");
+            "m.onnxtxt: node \"b\" (BitCast): f32 and i64 differ in width, "
+            "expected dtypes of the same width");
 }
 
 }  // namespace

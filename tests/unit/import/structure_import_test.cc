@@ -409,8 +409,8 @@ TEST_F(ImportStructure, CountsAreRefusedWhereTheyMatter) {
     y = ReduceSum(all, zero)
   })"),
       "m.onnxtxt: node \"all\" (tile) reads a tensor whose size is computed from run-time "
-      "data, which fusec supports in look-ups, scatters, reductions, concatenations and views, element "
-      "by element, and in bags with bounds of their own");
+      "data, which fusec supports only in lookups, scatters, reductions, concatenations, views, "
+      "elementwise ops and bags with explicit ends");
 }
 
 TEST_F(ImportStructure, TheSizeOfAPartIsItsLength) {

@@ -98,7 +98,7 @@ TEST(Verifier, SeesBrokenGraphs) {
   y->name = "y";
   graph.output_names = {"one", "two"};
   EXPECT_EQ(Verify(graph).error().message,
-            "graph @g: 1 outputs have 2 names, expected as many or none");
+            "graph @g: 1 outputs have 2 names, expected one each or none");
   graph.output_names.clear();
   graph.outputs[0] = nullptr;
   EXPECT_EQ(Verify(graph).error().message, "graph @g: return: a value is missing");

@@ -24,7 +24,7 @@ TEST(Lookup, WhatInferRefuses) {
   };
   EXPECT_NE(refused(graph.AddInput("a", {Dtype::kI32, {1}}), keys).find("the same integers"),
             std::string::npos);
-  EXPECT_NE(refused(graph.AddInput("b", {Dtype::kI64, {1}}), IntsConstant(graph, {1})).find("expected as many"),
+  EXPECT_NE(refused(graph.AddInput("b", {Dtype::kI64, {1}}), IntsConstant(graph, {1})).find("expected equally many"),
             std::string::npos);
 }
 
