@@ -43,7 +43,9 @@ Value* Normalized(Formula& f, Value* x, ArrayRef<int64_t> axes, double epsilon) 
   return f.Div(d, f.Unary(OpKind::kSqrt, f.Add(variance, least), "deviation"));
 }
 
-// factor = scale / sqrt(variance + epsilon), offset = bias - mean * factor y = x * factor + offset
+//   factor = scale / sqrt(variance + epsilon)
+//   offset = bias - mean * factor
+//   y = x * factor + offset
 // If the statistics are constant, factor and offset are folded to constants [C]. Operands are x,
 // scale, bias, mean, variance.
 struct BatchNormalizationOp {
