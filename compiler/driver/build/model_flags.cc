@@ -170,7 +170,7 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
   options.batch_invariant = flags.batch_invariant;
   if (flags.matmul_precision) options.matmul_precision = *flags.matmul_precision;
   if (flags.float8_budget && options.matmul_precision != "fp8")
-    return Fail(ErrorKind::kUsage, "--fp8-budget is of --matmul-precision fp8, which is not given");
+    return Fail(ErrorKind::kUsage, "--fp8-budget needs --matmul-precision fp8");
   if (flags.float8_budget) options.float8_budget = *flags.float8_budget;
   if (flags.index_policy) options.index_policy = *flags.index_policy;
   return {};
