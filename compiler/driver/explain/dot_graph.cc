@@ -8,7 +8,7 @@ namespace fusec {
 
 namespace {
 
-constexpr size_t kShownWeights = 3;  // of one op; more are drawn as one note
+constexpr size_t kShownWeights = 3;  // if an op reads more weights, they are drawn as one note
 
 class DotWriter {
  public:
