@@ -19,7 +19,7 @@ struct Drift {
   std::string output;
   int64_t elements = 0;
   double max_abs = 0, mean_abs = 0;
-  int64_t misplaced = 0;  // elements that are NaN or infinite on one side only; not in max or mean
+  int64_t misplaced = 0;  // elements that are NaN or infinite on one side only; left out of all else
   // Spearman's rank correlation of the two sides; nullopt if all elements of a side are equal.
   std::optional<double> spearman;
   // The AUC of both sides, if the output has as many elements as there are labels.
