@@ -94,7 +94,7 @@ int64_t RandomInteger(int64_t limit, bool zipf, RandomBits& random) {
 // limit is 0 are floats in [-1, 1).
 void FillWithRandom(TensorData& data, ArrayRef<int64_t> limits, int axis, bool zipf,
                     RandomBits& random) {
-  int64_t inner = 1;  // elements of one place of the axis
+  int64_t inner = 1;  // number of elements at one index of the axis
   for (size_t i = axis + 1; i < data.dims().size(); ++i) inner *= data.dims()[i];
   for (int64_t i = 0; i < data.element_count(); ++i) {
     const int64_t limit = limits[i / inner % static_cast<int64_t>(limits.size())];
@@ -136,7 +136,7 @@ Result<TensorData> NewTensor(const runtime::TensorSignature& input, ArrayRef<int
 }  // namespace
 
 tl::unexpected<Error> FromRuntime(const runtime::RuntimeError& error) {
-  return Fail(static_cast<ErrorKind>(error.code), error.message);  // the numbers are the same
+  return Fail(static_cast<ErrorKind>(error.code), error.message);  // both number errors alike
 }
 
 Result<void> CheckArtifact(const std::string& path) {

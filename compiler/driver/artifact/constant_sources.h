@@ -12,10 +12,10 @@ namespace fusec {
 // The initializers and ops from which a constant was made.
 struct ConstantSources {
   struct Step {
-    std::string pass;              // or "import"
+    std::string pass;              // name of the pass, or "import"
     std::vector<std::string> ops;  // in order; empty if the pass wrote the constant down itself
   };
-  std::vector<std::string> initializers;  // as the model calls them
+  std::vector<std::string> initializers;  // their names in the model
   std::vector<Step> steps;
 };
 

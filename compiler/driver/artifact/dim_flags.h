@@ -19,8 +19,8 @@ struct DimRange {
   int64_t low = 1, high = 1;
 };
 
-// "batch=1..4096" -> {"batch", {1, 4096}}; "batch=64" is 64..64. The importer checks that low <=
-// high.
+// Parses ranges of symbols: "batch=1..4096" gives {"batch", {1, 4096}}, and "batch=64" stands for
+// 64..64. The importer checks that low <= high.
 Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
     ArrayRef<std::string> flags);
 

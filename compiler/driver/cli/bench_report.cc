@@ -42,7 +42,7 @@ std::vector<std::string> TimeRow(const Measurement& m, const std::string& what, 
           Rate(m.flops, s.median)};
 }
 
-// Operations that the device would do in the step's time at its peak.
+// The operations that the device could do in the step's time at its peak rate.
 double PeakOperations(const StepMeasurement& step, const runtime::DevicePeaks& peaks) {
   return peaks.f32_per_second * step.us.median * 1e-6;
 }

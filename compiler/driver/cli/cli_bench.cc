@@ -319,7 +319,7 @@ Result<int> RunBench(const BenchFlags& flags) {
   if (!flags.trace.empty()) FUSEC_TRY(WriteTrace(flags.trace, BenchTrace(report)));
   std::fputs((flags.json ? BenchJson(report) : BenchText(report)).c_str(), stdout);
   NoteEdits(*program);
-  if (!flags.json) PrintNote("on " + program->device().name());
+  if (!flags.json) PrintNote("ran on " + program->device().name());
   return 0;
 }
 

@@ -327,7 +327,7 @@ Command Parse(const std::string& name, Declare declare, std::vector<std::string>
   CLI::App app("", name);
   app.get_formatter()->column_width(34);
   const Command command = declare(app);
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes arguments in reverse order
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
@@ -365,8 +365,8 @@ std::function<Result<int>()> ParseCommandLine(ArrayRef<std::string> arguments) {
       !std::filesystem::exists(arguments[0])) {
     std::vector<std::string> verbs;
     for (const Verb& verb : kVerbs) verbs.push_back(verb.name);
-    PrintError("\"" + arguments[0] + "\" is no verb" + DidYouMean(arguments[0], verbs) +
-               " and no file (see fusec -h)");
+    PrintError("\"" + arguments[0] + "\" is neither a verb" + DidYouMean(arguments[0], verbs) +
+               " nor a file (see fusec -h)");
     return Done(static_cast<int>(ErrorKind::kUsage));
   }
   return Parse("fusec compile", &DeclareCompile, arguments);

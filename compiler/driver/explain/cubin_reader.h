@@ -25,7 +25,7 @@ struct CubinKernel {
 // The kernels of a cubin, a 64-bit ELF file, by name. They are read from these sections:
 //
 //   .text.K        code; before sm_90 sh_info has the register count in its top byte
-//   .nv.shared.K   static shared memory; since sm_90 including the 1 KB that the system reserves
+//   .nv.shared.K   static shared memory; from sm_90 on with the 1 KB that the system reserves
 //                  (the file then has a section .nv.shared.reserved.0)
 //   .nv.info       records of the whole file, which name a kernel by its symbol: REGCOUNT 0x2f,
 //                  FRAME_SIZE 0x11

@@ -159,7 +159,7 @@ class Writer {
   Result<void> AddKernel(size_t number) {
     const Node& region = *regions_[number];
     Json& kernel = json_["kernels"][number];
-    DenseMap<const Value*, size_t> made;  // looked up only
+    DenseMap<const Value*, size_t> made;  // never iterated, as its order varies
     kernel["body"] = Json::array();
     for (size_t i = 0; i < region.body->nodes.size(); ++i) {
       const Node& node = *region.body->nodes[i];
@@ -256,7 +256,7 @@ class Writer {
   const std::vector<const Node*> regions_;
   const Origins origins_;
   Json json_, values_ = Json::array(), sources_ = Json::array(), texts_ = Json::array();
-  DenseMap<const Value*, size_t> places_;  // looked up only
+  DenseMap<const Value*, size_t> places_;  // never iterated, as its order varies
   std::map<std::string, size_t> text_places_;
   std::vector<std::pair<std::string, const Node*>> source_keys_;
 };

@@ -43,7 +43,7 @@ std::string ChoiceWords(const MeasuredRegion& region, const MeasuredSize& size, 
 
 std::string SweepText(const TargetTuning& tuning) {
   std::vector<std::vector<std::string>> rows = {
-      {"kernel", "sizes", "choice", "us", "GB/s", "TFLOP/s", "of planned", ""}};
+      {"kernel", "sizes", "choice", "us", "GB/s", "TFLOP/s", "vs planned", ""}};
   for (const MeasuredRegion& region : tuning.regions) {
     for (const MeasuredSize& size : region.sizes) {
       for (size_t i = 0; i < size.kernels.size(); ++i) {

@@ -20,7 +20,7 @@ bool IsFolder(const std::string& path) {
   return std::filesystem::is_directory(path, error);
 }
 
-// The targets to compile for when only a device is known.
+// The targets to compile for if only --device is given.
 std::vector<std::string> TargetsFor(const std::string& device) {
   if (device == "cpu") return {"cpu"};
   if (const auto gpu = runtime::GpuArchitecture()) return {*gpu};
