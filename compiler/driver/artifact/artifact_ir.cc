@@ -102,7 +102,8 @@ Result<void> LoadPayload(Node& constant,
       data = TensorData(type.dtype, *dims, owner, bytes.data(), /*in_file=*/true);
       if (data->byte_count() != bytes.size()) data.reset();
     }
-    // Other layouts round the data, so that their hash differs from that of the constant.
+    // Layouts other than plain and panels round the data, so their hash differs from the
+    // constant's.
     const bool is_exact = is_plain || layout == WeightLayout::kPanels;
     if (!data || (is_exact && data->Hash() != constant.constant_hash)) {
       return Fail(ErrorKind::kArtifact, file + ": tensor \"" + stored->first +

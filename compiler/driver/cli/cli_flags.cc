@@ -47,8 +47,8 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
       ->check(CLI::IsMember({"error", "clamp", "wrap", "zero"}));
   AddRepeated(
       app, "--updatable", flags.updatable,
-      "compile so that no decision depends on the values of the initializers whose names match "
-      "PATTERN ('*' for all), so that fusec refit can give them any other values",
+      "let no decision of the compiler depend on the values of the initializers whose names match "
+      "PATTERN ('*' for all); fusec refit can then give them any other values",
       "PATTERN");
   AddRepeated(
       app, "--table-storage", flags.table_storage,
@@ -80,7 +80,7 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
               "batch",
               "INPUT", ',');
   app.add_flag("--request-map", flags.request_map,
-               "with --per-request: a call may have several requests: the first dim of the inputs "
+               "with --per-request, let a call have several requests: the first dim of the inputs "
                "per request becomes `requests`, and the new input request_of_item, i64[batch], "
                "gives for each item the request that it belongs to");
   AddRepeated(app, "--disable-fusion", flags.disabled_fusions,

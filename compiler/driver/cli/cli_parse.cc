@@ -246,7 +246,8 @@ Command DeclareReport(CLI::App& app) {
   app.description(
       "Writes one HTML file, which works without a network. It draws the model as a graph with\n"
       "its ONNX nodes inside the kernels that they became, says which tensors still cross memory\n"
-      "between kernels and why, and shows each kernel's IR, code, bytes, flops and times.");
+      "between kernels and why, and shows each kernel's IR, code, bytes and flops.\n"
+      "With --bench, it also shows measured times.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   app.add_option("-o,--output", flags->output, "the page to write")
       ->required()
