@@ -258,7 +258,7 @@ TEST_F(Edit, CompilesForTheGpusThatHaveTheText) {
   const ChildResult child = Rebuild();
   ASSERT_EQ(child.exit_code, 0) << child.errors;
   const Json manifest = Json::parse(*ReadWholeFile(artifact_ + "/manifest.json", ErrorKind::kInput));
-  const bool warned = child.errors.find("is not the text for sm_80") != std::string::npos;
+  const bool warned = child.errors.find("is not the text that was compiled for sm_80") != std::string::npos;
   EXPECT_EQ(manifest["targets"]["sm_80"]["steps"][0].contains("edited"), !warned) << child.errors;
   EXPECT_EQ(manifest["targets"]["sm_90a"]["steps"][0]["edited"]["original"],
             Json::parse(before_.at("manifest.json"))["files"]["kernels/k00_softmax.cu"]);

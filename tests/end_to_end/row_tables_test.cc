@@ -111,7 +111,7 @@ TEST_F(RowTables, DroppedColumnsFixATableUnlessItIsUpdatable) {
       Model(Table("t") + ", int64[1] one = {1}, int64[1] three = {3}",
             "  x = Gather(t, ids)\n  y = Slice(x, one, three, one)\n", "float[batch, 2] y");
   EXPECT_EQ(Tables(model).at("t"),
-            "other constants are computed of it (drop-dead-columns); compiling with --updatable "
+            "other constants are computed from it (drop-dead-columns); compiling with --updatable "
             "'t' keeps it as it is");
   EXPECT_EQ(Tables(model, {"--updatable", "t"}).at("t"), "f32");
 }
@@ -121,7 +121,7 @@ TEST_F(RowTables, OfFoldedLookUpsAndProductsAWarningTells) {
       Model(Table("t") + ", int64[2] places = {1, 5}",
             "  x = Gather(t, ids)\n  c = Gather(t, places)\n  s = ReduceSum<keepdims = 0>(c)\n"
             "  y = Mul(x, s)\n");
-  const std::string why = "other constants are computed of it (fold-constants)";
+  const std::string why = "other constants are computed from it (fold-constants)";
   EXPECT_EQ(Tables(folded).at("t"), why);
   EXPECT_EQ(errors_.find("cannot be updated"), std::string::npos);
   EXPECT_EQ(Tables(folded, {"--updatable", "t"}).at("t"), why);

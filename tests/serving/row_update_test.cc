@@ -241,7 +241,7 @@ TEST_F(RowUpdate, SaysWhatIsWrongWithACall) {
             "6 there is no table \"emb\", the program has \"t_bf16\", \"t_cast\", \"t_f16\", "
             "\"t_f32\", \"t_fixed\", \"t_fp8\", \"t_int4\", \"t_int8\", \"t_vector\"");
   EXPECT_EQ(update("t_fixed", FUSEC_I64, FUSEC_F32, 1, 0),
-            "6 table \"t_fixed\" cannot be updated by rows: other constants are computed of it "
+            "6 table \"t_fixed\" cannot be updated by rows: other constants are computed from it "
             "(fold-constants)");
   if (!OnGpu()) {
     EXPECT_EQ(update("t_f32", FUSEC_I64, FUSEC_F32, 1, 1),

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The graph in a file of the artifact, which has the hash that the manifest says.
+// Reads the graph in a file of the artifact, whose hash must be `expected`, that of the manifest.
 Result<std::unique_ptr<Graph>> ReadGraph(const std::string& artifact, const std::string& name,
                                          const std::string& expected) {
   const std::string file = artifact + "/" + name;
@@ -82,7 +82,7 @@ std::vector<const Node*> RegionsOf(const Graph& graph) {
 
 namespace {
 
-// The data of a constant, in the first layout in which the artifact has it.
+// Loads the data of a constant from the first layout in which the artifact stores it.
 Result<void> LoadPayload(Node& constant,
                          const std::map<std::string, runtime::StoredTensor>& tensors,
                          const std::shared_ptr<MappedWeights>& owner, const std::string& file) {
@@ -90,9 +90,10 @@ Result<void> LoadPayload(Node& constant,
   const auto dims = StaticShape(type.shape);
   for (const WeightLayout layout : kWeightLayouts) {
     const std::string name = constant.result()->name + LayoutSuffix(layout);
-    auto stored = tensors.find(name + "." + constant.constant_hash);  // where targets differ
+    // Constants of different targets that share a name have their hash appended to it.
+    auto stored = tensors.find(name + "." + constant.constant_hash);
     if (stored == tensors.end()) stored = tensors.find(name);
-    if (stored == tensors.end()) continue;  // no step reads it so
+    if (stored == tensors.end()) continue;  // no step reads this layout
     const std::span<const std::byte> bytes = stored->second.bytes;
     const bool is_plain = layout == WeightLayout::kPlain;
     std::optional<TensorData> data;
@@ -101,7 +102,8 @@ Result<void> LoadPayload(Node& constant,
       data = TensorData(type.dtype, *dims, owner, bytes.data(), /*in_file=*/true);
       if (data->byte_count() != bytes.size()) data.reset();
     }
-    // What is rounded there has another hash.
+    // Layouts other than plain and panels round the data, so their hash differs from the
+    // constant's.
     const bool is_exact = is_plain || layout == WeightLayout::kPanels;
     if (!data || (is_exact && data->Hash() != constant.constant_hash)) {
       return Fail(ErrorKind::kArtifact, file + ": tensor \"" + stored->first +

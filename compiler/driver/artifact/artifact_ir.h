@@ -8,16 +8,16 @@
 
 namespace fusec {
 
-// The fused graph that a target of an artifact was planned from: constants and one region per step,
-// in the order of the steps. Big constants have no payload (see LoadPayloads).
+// The fused graph from which a target of an artifact was planned: constants and one region per
+// step, in the order of the steps. Large constants have no data until LoadPayloads loads it.
 Result<std::unique_ptr<Graph>> ReadFusedGraph(const std::string& artifact,
                                               const std::string& target);
 
-// The artifact's file with the program of the weights.
+// The file of an artifact that holds the graph of ReadWeightsProgram.
 inline constexpr const char* kWeightsProgram = "ir/weights.ir";
 
-// The graph that makes the constants of all targets' graphs of the model's initializers
-// (passes/weights_program.h). Artifacts of an earlier fusec have none, which is an error.
+// The graph that computes the constants of all targets' graphs from the model's initializers
+// (passes/weights_program.h). An artifact without one, which an older fusec made, is an error.
 Result<std::unique_ptr<Graph>> ReadWeightsProgram(const std::string& artifact);
 
 std::vector<const Node*> RegionsOf(const Graph& graph);

@@ -14,7 +14,7 @@ namespace fusec {
 
 namespace {
 
-// SplitMix64: small, and the same everywhere.
+// The random numbers of SplitMix64, which are the same on every machine.
 class RandomBits {
  public:
   explicit RandomBits(uint64_t seed) : state_(seed) {}
@@ -34,15 +34,15 @@ class RandomBits {
   uint64_t state_;
 };
 
-// Up to this every integer has a place of its own among the floats of that type.
+// The largest integer up to which the float type represents every integer exactly.
 int64_t MostConsecutiveInteger(Dtype dtype) {
   if (dtype == Dtype::kBF16) return 1 << 8;
   if (dtype == Dtype::kF16) return 1 << 11;
   return dtype == Dtype::kF32 ? int64_t{1} << 24 : int64_t{1} << 53;
 }
 
-// What random integers of an input stay below: one number for all, or one for each place of the
-// input's index axis. Floats of places of 0 may be any.
+// The exclusive upper bounds of an input's random integers: one for all elements, or one for each
+// position along the input's index axis. A bound of 0 in a float input stands for any float.
 Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
                                       ArrayRef<int64_t> symbols, bool masks) {
   const Dtype dtype = ToDtype(input.dtype);
@@ -61,12 +61,13 @@ Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
   }
   const int64_t least = IsFloat(dtype) ? 0 : 1;
   if (limits.empty() && IsFloat(dtype)) limits = {0};
-  if (limits.empty()) limits = {masks ? 2 : 1001};  // of an input that reaches no table
+  if (limits.empty()) limits = {masks ? 2 : 1001};  // of an input that indexes no table
   for (int64_t& limit : limits) limit = std::clamp(limit, least, most);
   return limits;
 }
 
-// `count` lengths of parts of `rows` rows; or as many offsets, from 0 to `rows`.
+// Splits `rows` rows at random into `count` parts and returns their lengths; or, if `offsets`,
+// `count` ascending offsets from 0 to `rows`.
 std::vector<int64_t> RandomParts(int64_t count, int64_t rows, bool offsets, RandomBits& random) {
   std::vector<int64_t> values(count);
   if (count == 0) return values;
@@ -83,15 +84,17 @@ std::vector<int64_t> RandomParts(int64_t count, int64_t rows, bool offsets, Rand
 
 int64_t RandomInteger(int64_t limit, bool zipf, RandomBits& random) {
   if (!zipf) return random.Below(limit);
-  // The sum of 1 / i is about a logarithm, so that of even draws its inverse has that frequency.
+  // The sum of 1 / i up to n is about log(n), so the exponential of a uniform draw has about the
+  // frequency 1 / i.
   const double draw = std::exp(random.InUnit() * std::log(static_cast<double>(limit) + 1));
   return std::min(static_cast<int64_t>(draw) - 1, limit - 1);
 }
 
-// `limits` along that axis; a place whose limit is 0 takes floats in [-1, 1).
+// Fills a tensor; `limits` (see LimitsOf) are those of positions along `axis`, and elements whose
+// limit is 0 are floats in [-1, 1).
 void FillWithRandom(TensorData& data, ArrayRef<int64_t> limits, int axis, bool zipf,
                     RandomBits& random) {
-  int64_t inner = 1;  // elements of one place of the axis
+  int64_t inner = 1;  // number of elements at one index of the axis
   for (size_t i = axis + 1; i < data.dims().size(); ++i) inner *= data.dims()[i];
   for (int64_t i = 0; i < data.element_count(); ++i) {
     const int64_t limit = limits[i / inner % static_cast<int64_t>(limits.size())];
@@ -102,7 +105,7 @@ void FillWithRandom(TensorData& data, ArrayRef<int64_t> limits, int axis, bool z
   }
 }
 
-// Along the last axis, of floats and of integers below 2^53.
+// Sorts every row along the last axis, for floats and for integers below 2^53.
 void SortRows(TensorData& data) {
   const int64_t length = data.dims().empty() ? 1 : data.dims().back();
   std::vector<double> row(length);
@@ -113,7 +116,7 @@ void SortRows(TensorData& data) {
   }
 }
 
-// Zeros of that shape, if they fit into memory.
+// A tensor of zeros of that shape; an error if it does not fit into memory.
 Result<TensorData> NewTensor(const runtime::TensorSignature& input, ArrayRef<int64_t> shape,
                              const DimValues& dims) {
   const Dtype dtype = ToDtype(input.dtype);
@@ -133,7 +136,7 @@ Result<TensorData> NewTensor(const runtime::TensorSignature& input, ArrayRef<int
 }  // namespace
 
 tl::unexpected<Error> FromRuntime(const runtime::RuntimeError& error) {
-  return Fail(static_cast<ErrorKind>(error.code), error.message);  // the numbers are the same
+  return Fail(static_cast<ErrorKind>(error.code), error.message);  // both number errors alike
 }
 
 Result<void> CheckArtifact(const std::string& path) {
@@ -148,7 +151,7 @@ Result<void> CheckArtifact(const std::string& path) {
   }
   if (!fs::exists(path + "/manifest.json", error)) {
     return Fail(ErrorKind::kArtifact,
-                path + " has no manifest.json, so it is no artifact" + advice);
+                path + " has no manifest.json, so it is not an artifact" + advice);
   }
   return {};
 }
@@ -196,7 +199,8 @@ std::vector<int64_t> SymbolValues(const runtime::Manifest& manifest, const DimVa
   return values;
 }
 
-Dtype ToDtype(fusec_dtype dtype) { return static_cast<Dtype>(dtype); }  // the enums count alike
+// Both enums number the dtypes in the same way.
+Dtype ToDtype(fusec_dtype dtype) { return static_cast<Dtype>(dtype); }
 static_assert(static_cast<int>(Dtype::kBool) == FUSEC_BOOL &&
               static_cast<int>(Dtype::kI8) == FUSEC_I8 &&
               static_cast<int>(Dtype::kU8) == FUSEC_U8 &&

@@ -16,7 +16,8 @@
 
 namespace fusec {
 
-// What run, verify and bench share: they use a program of the runtime through the compiler's types.
+// Functions that run, verify and bench share: they load and run an artifact with the runtime, but
+// use the compiler's types for tensors and errors.
 
 tl::unexpected<Error> FromRuntime(const runtime::RuntimeError& error);
 
@@ -39,13 +40,14 @@ Result<void> CheckArtifact(const std::string& path);
 Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path,
                                                       const std::string& device);
 
-// Says on stderr which of the kernels that the program launches were edited, if any.
+// Prints on stderr which of the kernels that the program launches were edited, if any.
 void NoteEdits(const runtime::Program& program);
 
-// What kernels are made for, and what runs take: an empty batch besides, if outputs are empty then.
+// The sizes of each symbol for which kernels are made, and those that runs accept. Runs also accept
+// an empty batch if its outputs are empty.
 std::vector<DimRange> DimRanges(const runtime::Manifest& manifest);
 std::vector<DimRange> ServedDimRanges(const runtime::Manifest& manifest);
-// In the order of Manifest::symbols.
+// The sizes in `dims`, in the order of Manifest::symbols.
 std::vector<int64_t> SymbolValues(const runtime::Manifest& manifest, const DimValues& dims);
 
 Dtype ToDtype(fusec_dtype dtype);
@@ -58,16 +60,17 @@ std::string SignatureText(ArrayRef<runtime::TensorSignature> tensors, const std:
 // One tensor per input, in the manifest's order.
 using Inputs = std::vector<TensorData>;
 
-// Random inputs. The same flags and sizes give the same bytes on every machine (Zipf ids only where
-// exp and log round alike). Floats are spread evenly over -1..1. Ids are spread over all rows of
-// their table, each column of an input by itself, and other integers over 0..1000.
+// Random inputs. The same flags and sizes give the same bytes on every machine (Zipf ids only if
+// its exp and log round in the same way). Floats are uniform in [-1, 1). Ids are drawn from all
+// rows of their table, where each column of an input may index a table of its own; other integers
+// are uniform in 0..1000.
 Result<TensorData> RandomInput(const runtime::Manifest& manifest, int input, const DimValues& dims,
                                const RandomFlags& flags);
 Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& dims,
                             const RandomFlags& flags);
 
-// Checks that dtype and rank are as declared; the runtime checks the dims. `origin` is the file,
-// for the message.
+// Checks that dtype and rank are as declared; the runtime checks the dims. `origin` is the file
+// that the error names.
 Result<void> CheckInput(const runtime::TensorSignature& input, const TensorData& data,
                         const std::string& origin);
 

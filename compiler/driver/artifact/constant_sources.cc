@@ -23,7 +23,8 @@ void CollectNodes(const Value* value, ValueSet& inputs, NodeSet& nodes) {
 
 }  // namespace
 
-// Of constants that have a name in common, all but one have their hash behind it.
+// The program's output that computes the constant. Where several constants share a name, all but
+// one of them have their hash appended to it.
 const Value* WeightsTrace::OutputOf(const Node& constant) const {
   const std::string& name = constant.result()->name;
   const std::string hashed = name + "." + constant.constant_hash;

@@ -9,22 +9,22 @@
 
 namespace fusec {
 
-// What a constant was made of.
+// The initializers and ops from which a constant was made.
 struct ConstantSources {
   struct Step {
-    std::string pass;              // or "import"
-    std::vector<std::string> ops;  // in order; none of a constant that the pass wrote down
+    std::string pass;              // name of the pass, or "import"
+    std::vector<std::string> ops;  // in order; empty if the pass wrote the constant down itself
   };
-  std::vector<std::string> initializers;  // as the model calls them
+  std::vector<std::string> initializers;  // their names in the model
   std::vector<Step> steps;
 };
 
-// Answers from the program of an artifact's weights (passes/weights_program.h).
+// Finds sources of constants in the weights program of an artifact (passes/weights_program.h).
 class WeightsTrace {
  public:
   explicit WeightsTrace(std::unique_ptr<Graph> program) : program_(std::move(program)) {}
   const Graph& program() const { return *program_; }
-  // Of a constant of a target's graph; nothing if the program has none like that.
+  // The sources of a constant of a target's graph; nothing if the program does not compute it.
   std::optional<ConstantSources> SourcesOf(const Node& constant) const;
 
  private:
@@ -32,7 +32,7 @@ class WeightsTrace {
   std::unique_ptr<Graph> program_;
 };
 
-// "transpose (fold-constants)"; "" of an initializer itself.
+// Such as "transpose (fold-constants)"; "" for a constant that is an initializer.
 std::string StepsText(const ConstantSources& sources);
 
 }  // namespace fusec

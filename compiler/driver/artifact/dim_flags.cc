@@ -66,7 +66,7 @@ Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
       high = ParseSize(std::string_view(flag).substr(high_begin));
     }
     if (!low || !high) return BadFlag(flag, "NAME=LOW..HIGH or NAME=SIZE, such as batch=1..4096");
-    constexpr int64_t kLargest = int64_t{1} << 62;  // that an artifact's manifest may have
+    constexpr int64_t kLargest = int64_t{1} << 62;  // the largest size that a manifest may have
     if (*high > kLargest) return BadFlag(flag, "sizes up to " + std::to_string(kLargest));
     if (!ranges.emplace(flag.substr(0, equals), std::pair(*low, *high)).second) {
       return BadFlag(flag, "every name only once");

@@ -19,15 +19,15 @@ struct DimRange {
   int64_t low = 1, high = 1;
 };
 
-// "batch=1..4096" -> {"batch", {1, 4096}}; "batch=64" is 64..64. The importer checks that low <=
-// high.
+// Parses ranges of symbols: "batch=1..4096" gives {"batch", {1, 4096}}, and "batch=64" stands for
+// 64..64. The importer checks that low <= high.
 Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
     ArrayRef<std::string> flags);
 
-// The sizes to run with: every combination of "batch=1,2,5" "items=10". A symbol without a flag has
-// `defaults[i]`, clamped to its range, in the i-th of as many cases as there are defaults; repeated
-// cases are left out. Unknown symbols are usage errors that list the known ones; sizes outside a
-// range are input errors.
+// The sizes to run with: every combination of the sizes in flags such as "batch=1,2,5" "items=10".
+// All symbols without a flag have the same default, clamped to their ranges, and every combination
+// is repeated with each of `defaults`; equal cases are left out. Unknown symbols are usage errors
+// that list the known ones; sizes outside a range are input errors.
 Result<std::vector<DimValues>> DimCases(ArrayRef<std::string> flags, ArrayRef<DimRange> symbols,
                                         ArrayRef<int64_t> defaults);
 

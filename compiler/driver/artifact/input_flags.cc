@@ -12,7 +12,7 @@ namespace {
 
 using runtime::Manifest;
 
-// What the flags give so far, in the manifest's order.
+// The inputs that the flags have given so far, in the manifest's order.
 struct Given {
   std::vector<std::optional<TensorData>> tensors;
 };
@@ -49,8 +49,8 @@ Result<void> TakeNpz(const Manifest& manifest, const std::string& path, Given& g
   return {};
 }
 
-// The value of every symbol that the given inputs decide, by trying the plain dims; what
-// contradicts is left to the runtime.
+// The value of every symbol that is a dim of a given input. Where inputs contradict each other, the
+// first one counts, and the runtime reports the error.
 DimValues SymbolsOf(const Manifest& manifest, const Given& given) {
   DimValues values;
   for (size_t i = 0; i < manifest.inputs.size(); ++i) {

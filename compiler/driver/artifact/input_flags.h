@@ -7,14 +7,14 @@
 
 namespace fusec {
 
-// The inputs that --input NAME=FILE, --input FILE.npz and --random with --dim ask for. Errors name
-// the inputs that exist. An array of an .npz that is not an input is left out with a note; an input
-// without data is an error unless `random` fills it.
+// The inputs that --input NAME=FILE, --input FILE.npz and --random with --dim ask for. Errors list
+// the inputs that exist. An array of an .npz file that is not an input is ignored with a note; an
+// input without data is an error unless `random` fills it.
 Result<Inputs> ChooseInputs(const runtime::Manifest& manifest, ArrayRef<std::string> input_flags,
                             bool random, ArrayRef<std::string> dim_flags,
                             const RandomFlags& random_flags);
 
-// The arrays of an .npz as inputs, all of which it must have.
+// The inputs in an .npz file, which must have an array for every input.
 Result<Inputs> InputsFromNpz(const runtime::Manifest& manifest, const std::string& path);
 // The value of every symbol that is a dim of `inputs`.
 DimValues DimsOf(const runtime::Manifest& manifest, const Inputs& inputs);

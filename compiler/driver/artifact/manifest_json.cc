@@ -12,7 +12,7 @@ Result<Json> ReadManifest(const std::string& artifact) {
   Json manifest = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (manifest.is_object()) return manifest;
   return Fail(ErrorKind::kArtifact,
-              file + (manifest.is_discarded() ? ": is not valid JSON" : " is no JSON object"));
+              file + (manifest.is_discarded() ? ": is not valid JSON" : " is not a JSON object"));
 }
 
 bool IsSharded(const Json& manifest) { return manifest.contains("shards"); }

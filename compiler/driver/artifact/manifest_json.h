@@ -10,10 +10,11 @@ namespace fusec {
 // The manifest of the artifact in the folder `artifact`: an object.
 Result<nlohmann::ordered_json> ReadManifest(const std::string& artifact);
 
-// Whether it is that of a sharded artifact, whose parts have the kernels.
+// Whether the manifest is that of a sharded artifact, whose parts (dense, shard_0, ...) have the
+// kernels.
 bool IsSharded(const nlohmann::ordered_json& manifest);
-// An error where an artifact is sharded and `verb` works on one that has kernels: it names the
-// parts.
+// Fails if the artifact is sharded, for a `verb` that works only on artifacts with kernels. The
+// error names the parts.
 Result<void> CheckNotSharded(const std::string& artifact, const std::string& verb);
 
 }  // namespace fusec

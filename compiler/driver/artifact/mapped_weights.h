@@ -8,7 +8,7 @@
 
 namespace fusec {
 
-// A mapped file of weights that tensors view.
+// A memory-mapped file of weights, which tensors point into.
 struct MappedWeights {
   explicit MappedWeights(runtime::MappedFile mapped)
       : file(std::move(mapped)), holes(file.descriptor(), file.bytes()) {}

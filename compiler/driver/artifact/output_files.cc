@@ -10,7 +10,7 @@ namespace fusec {
 
 namespace {
 
-// File systems take 255 bytes; a number and the ending come behind these.
+// The most bytes of a file name without its number and ending; file systems allow 255 in all.
 constexpr size_t kMostBytes = 240;
 
 std::string FileNameOf(const std::string& name, std::set<std::string>& taken) {

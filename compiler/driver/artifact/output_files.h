@@ -8,8 +8,8 @@
 
 namespace fusec {
 
-// Writes every output to FOLDER/NAME.npy, creates the folder, and returns the paths. Characters of
-// a name outside [A-Za-z0-9._-] become _, and outputs that would share a file get a number.
+// Creates the folder, writes every output to FOLDER/NAME.npy, and returns the paths. Characters of
+// a name outside [A-Za-z0-9._-] become _, and a number is appended to a file name that is taken.
 Result<std::vector<std::string>> WriteOutputs(const runtime::Manifest& manifest,
                                               ArrayRef<TensorData> outputs,
                                               const std::string& folder);

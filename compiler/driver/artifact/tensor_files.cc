@@ -23,7 +23,7 @@ tl::unexpected<Error> BadFile(const std::string& path, const std::string& messag
 
 struct DtypeCode {
   Dtype dtype;
-  const char* code;  // of NumPy, without the byte order
+  const char* code;  // NumPy's code, without the byte order
 };
 constexpr DtypeCode kCodes[] = {{Dtype::kF32, "f4"}, {Dtype::kF16, "f2"}, {Dtype::kBF16, "V2"},
                                 {Dtype::kF64, "f8"}, {Dtype::kI8, "i1"},  {Dtype::kI16, "i2"},
@@ -31,7 +31,7 @@ constexpr DtypeCode kCodes[] = {{Dtype::kF32, "f4"}, {Dtype::kF16, "f2"}, {Dtype
                                 {Dtype::kU16, "u2"}, {Dtype::kU32, "u4"}, {Dtype::kU64, "u8"},
                                 {Dtype::kBool, "b1"}};
 
-// The text behind `'key':` in the header, a Python dictionary, up to where its value begins.
+// The header, the text of a Python dictionary, from the value of `key` on; empty without that key.
 std::string_view FieldOf(std::string_view header, const std::string& key) {
   const size_t at = header.find("'" + key + "':");
   if (at == std::string_view::npos) return {};
@@ -55,7 +55,7 @@ std::optional<std::vector<int64_t>> ParseShape(std::string_view text) {
   }
 }
 
-// The bytes of dims, if they fit into 63 bits.
+// The bytes of a tensor with these dims, if their number fits into 63 bits.
 std::optional<uint64_t> ByteCount(ArrayRef<int64_t> dims, int element_bytes) {
   int64_t bytes = element_bytes;
   for (const int64_t dim : dims) {
@@ -64,7 +64,7 @@ std::optional<uint64_t> ByteCount(ArrayRef<int64_t> dims, int element_bytes) {
   return static_cast<uint64_t>(bytes);
 }
 
-// Column-major to row-major.
+// Copies column-major data to a row-major tensor.
 void CopyFortranOrder(std::string_view from, TensorData& to) {
   const std::vector<int64_t>& dims = to.dims();
   const size_t size = DtypeBytes(to.dtype());
@@ -80,7 +80,7 @@ void CopyFortranOrder(std::string_view from, TensorData& to) {
 
 std::optional<Dtype> DtypeOfCode(std::string_view description) {
   if (description.size() < 5) return std::nullopt;
-  const std::string_view code = description.substr(2, 2);  // behind quote and byte order
+  const std::string_view code = description.substr(2, 2);  // after the quote and the byte order
   const char order = description[1];
   for (const DtypeCode& known : kCodes) {
     if (code != known.code || description[4] != description[0]) continue;
@@ -140,7 +140,8 @@ std::string NpyBytes(const TensorData& data) {
   if (data.dims().size() == 1) shape.resize(shape.size() - 1);  // "(3,)"
   std::string header = "{'descr': '" + std::string(DtypeBytes(data.dtype()) == 1 ? "|" : "<") +
                        code->code + "', 'fortran_order': False, 'shape': (" + shape + "), }";
-  // The data starts at a multiple of 64 behind 6 bytes of magic, 2 of version and 2 of length.
+  // The data starts at a multiple of 64 bytes; before the header are 10 bytes: 6 of magic, 2 of
+  // version and 2 of length.
   header.resize((header.size() + 1 + 10 + 63) / 64 * 64 - 10, ' ');
   header.back() = '\n';
   std::string bytes(kMagic);

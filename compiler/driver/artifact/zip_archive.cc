@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kEndSignature = "PK\5\6", kEnd64Signature = "PK\6\6",
                            kEnd64Locator = "PK\6\7";
 constexpr std::string_view kDirectorySignature = "PK\1\2", kLocalSignature = "PK\3\4";
-constexpr uint32_t kInExtra32 = 0xffffffff;  // the real number stands in the 64-bit extra field
+constexpr uint32_t kInExtra32 = 0xffffffff;  // the number is in the 64-bit extra field instead
 constexpr uint16_t kZip64ExtraId = 1;
 
 template <class T>
@@ -78,7 +78,7 @@ std::optional<Entry> ReadEntry(std::string_view archive, uint64_t at) {
   if (!name || !extra) return std::nullopt;
   entry.name = *name;
   entry.next = at + 46 + name_size + extra_size + comment_size;
-  // Numbers too big for 32 bits, in this order, only those that are.
+  // The zip64 field holds only the numbers that do not fit in 32 bits, in this order.
   for (uint64_t field = 0; field + 4 <= extra->size();) {
     const uint16_t id = *Number<uint16_t>(*extra, field),
                    size = *Number<uint16_t>(*extra, field + 2);
@@ -97,13 +97,13 @@ std::optional<Entry> ReadEntry(std::string_view archive, uint64_t at) {
 }
 
 std::optional<std::string> Inflate(std::string_view packed, uint64_t size) {
-  // Deflate packs 1032 to 1 at best: a size beyond that is a lie, and no reason to ask for that
-  // much memory.
+  // Deflate compresses by 1032 to 1 at most. A larger size is wrong, and must not make this
+  // function allocate that much memory.
   if (size / 1032 > packed.size() + 1) return std::nullopt;
   std::string bytes(size, '\0');
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return std::nullopt;
-  // zlib counts in 32 bits.
+  // The sizes that zlib takes have 32 bits.
   constexpr uint64_t kPiece = 1u << 30;
   uint64_t read = 0, written = 0;
   int state = Z_OK;

@@ -13,9 +13,9 @@ struct ZipMember {
   std::string bytes;  // unpacked
 };
 
-// The files in a zip archive, stored or deflated, in the order of its directory. It may have the
-// 64-bit fields that numpy.savez always writes. Checksums are compared. Errors are of kind kInput
-// and begin with `name`.
+// The files in a zip archive, stored or deflated, in the order of its directory. The archive may
+// use 64-bit sizes (zip64), as numpy.savez always does. Checksums are verified. Errors are of kind
+// kInput and begin with `name`.
 Result<std::vector<ZipMember>> ReadZip(std::string_view archive, const std::string& name);
 
 }  // namespace fusec

@@ -26,7 +26,8 @@ std::set<std::string> BatchSymbols(const Graph& graph) {
   return batch;
 }
 
-// What an element of the node's result is folded from; 1 for a node that folds nothing.
+// The number of elements that one element of the node's result is reduced from; 1 for a node that
+// is not a reduction.
 Expr FoldedLength(const Node& node) {
   if (node.kind == OpKind::kMatMul) return MatMulDepth(node);
   if (IsReducer(node)) return Product(ReducedDims(node));
@@ -50,11 +51,11 @@ std::vector<std::string> SumsOverBatch(const Graph& graph) {
   for (const auto& node : graph.nodes) {
     for (const std::string& symbol : SymbolsOf(FoldedLength(*node))) {
       if (batch.count(symbol) == 0) continue;
-      warnings.push_back("with --batch-invariant, too, the result of node " + NameOf(*node) +
-                         " depends on the batch: it folds elements along \"" + symbol +
-                         "\" into one");
+      warnings.push_back("even with --batch-invariant, the result of node " + NameOf(*node) +
+                         " depends on the batch, because it reduces elements along \"" + symbol +
+                         "\" to one");
       if (warnings.size() > 1 && warnings.back() == warnings[warnings.size() - 2])
-        warnings.pop_back();  // of one ONNX node, such as a Softmax
+        warnings.pop_back();  // an ONNX node such as a Softmax becomes several reductions
     }
   }
   return warnings;

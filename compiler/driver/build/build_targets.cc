@@ -18,7 +18,9 @@ namespace fusec {
 
 namespace {
 
-constexpr size_t kMostModules = 4, kKernelsPerModule = 4;  // of a GPU target; at least 4 in each
+// A GPU target has up to kMostModules modules, each of at least kKernelsPerModule kernels if there
+// are several.
+constexpr size_t kMostModules = 4, kKernelsPerModule = 4;
 
 Result<void> DumpKernels(const std::string& folder,
                          const std::map<std::string, std::string>& files) {
@@ -32,7 +34,8 @@ Result<void> DumpKernels(const std::string& folder,
   return {};
 }
 
-// One machine-code file to make: which target, which key, which path.
+// One file of machine code to compile: the number of its target, its key in the manifest, and its
+// path in the artifact.
 struct Job {
   size_t target;
   std::string key, path;
@@ -58,8 +61,8 @@ Result<void> RunJobs(std::vector<Job>& jobs, ArtifactContents& contents,
   return {};
 }
 
-// The texts of a target's kernels become files of the artifact, and compiling them jobs. NVRTC
-// compiles a module on one core, so that many kernels are shared out among some modules.
+// Adds the texts of a GPU target's kernels to the files, and their compilation to the jobs. NVRTC
+// compiles a module on one core, so many kernels are distributed over several modules.
 void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& contents,
                 std::vector<Job>& jobs) {
   const std::string& target = contents.targets[number].name;
@@ -85,8 +88,8 @@ void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& conten
   }
 }
 
-// The kernels of fusec_update_rows, and those that change caches of rows. The runtime loads them
-// when they are first needed; the text is for GPUs that the machine code does not fit.
+// Adds the kernels of fusec_update_rows, and those that fill caches of rows. The runtime loads them
+// when they are first needed. It compiles their text on GPUs that cannot run the machine code.
 void AddRowKernels(size_t number, ArtifactContents& contents, std::vector<Job>& jobs) {
   const std::string target = contents.targets[number].name;
   const std::string text = EmitRowKernels(!contents.table_cache.empty());
@@ -132,7 +135,8 @@ std::vector<Job> JobsOf(const ModelTitle& title, const BuildOptions& options,
   return jobs;
 }
 
-// Of those that --updatable names and that the model looks rows up in.
+// Warns of tables that --updatable names and that the model looks rows up in, but whose rows cannot
+// be updated.
 void WarnOfFixedTables(ArtifactContents& contents) {
   for (const RowTable& table : contents.tables) {
     const bool is_wanted = table.is_looked_up && MatchesAny(contents.updatable, table.table);

@@ -12,7 +12,7 @@
 
 namespace fusec {
 
-// What one target of an artifact is made from.
+// The graph from which one target of an artifact is built, and its tuning.
 struct TargetSource {
   std::string name;                    // "cpu", "sm_90a"
   std::shared_ptr<const Graph> graph;  // fused: constants and regions
@@ -33,16 +33,16 @@ TargetKind KindOf(const std::string& target);
 PlanOptions PlanFor(const std::string& target, const std::string& matmul_precision,
                     bool batch_invariant = false);
 
-// Plans every target, writes its kernels down and compiles them: `contents` gets targets, index
-// sites and files.
+// Plans every target, generates the text of its kernels and compiles them. Adds the targets, the
+// look-ups that report bad ids (sites) and the files to `contents`.
 Result<void> BuildTargets(ArrayRef<TargetSource> sources, const ModelTitle& title,
                           const BuildOptions& options, ArtifactContents& contents);
 
-// Plans every target and writes its kernels down, without compiling them.
+// Plans every target and generates the text of its kernels, without compiling them.
 Result<void> EmitTargets(ArrayRef<TargetSource> sources, const ModelTitle& title,
                          const BuildOptions& options, ArtifactContents& contents);
 
-// As BuildTargets, for targets that are planned already.
+// The rest of BuildTargets, for `contents` whose targets are planned already.
 Result<void> BuildKernels(const ModelTitle& title, const BuildOptions& options,
                           ArtifactContents& contents);
 

@@ -25,8 +25,7 @@ namespace fusec {
 
 namespace {
 
-// What is said when nobody names a target: this machine's CPU and GPU. Without a GPU that means the
-// one servers have.
+// The GPU that the target "native", the default, stands for besides the CPU.
 constexpr const char* kDefaultGpu = "sm_90a";
 
 Result<std::vector<std::string>> ResolveTargets(ArrayRef<std::string> wanted) {
@@ -52,8 +51,8 @@ Result<std::vector<std::string>> ResolveTargets(ArrayRef<std::string> wanted) {
   return targets;
 }
 
-// Launches and bytes if every op ran as a kernel of its own; views that leave the bytes in place
-// are free there too.
+// Adds up launches and bytes moved if every op ran as a kernel of its own. Views that leave the
+// bytes in place cost nothing.
 void CountUnfused(const Graph& graph, int& launches, Expr& bytes) {
   const Ranges ranges = graph.SymbolRanges();
   for (const auto& node : graph.nodes) {
@@ -68,8 +67,8 @@ void CountUnfused(const Graph& graph, int& launches, Expr& bytes) {
   }
 }
 
-// Warnings of tables that were to lie in host memory and of which passes have left nothing but what
-// they computed of them.
+// Warnings of tables that --table-placement puts in host memory but that are not in the fused
+// graph, because passes replaced them by constants computed from them.
 std::vector<std::string> UnplacedTables(const Graph& fused, ArrayRef<RowTable> tables,
                                         const CompileOptions& options) {
   std::set<std::string> on_host;
@@ -86,13 +85,13 @@ std::vector<std::string> UnplacedTables(const Graph& fused, ArrayRef<RowTable> t
   return warnings;
 }
 
-// By kind of target, all from one simplified graph.
+// The fused graph for one kind of target (CPU or GPU).
 struct Fused {
   std::shared_ptr<const Graph> graph;
   std::vector<NotFused> not_fused;
 };
 
-// PassOptions::block_shared_bytes of these targets.
+// PassOptions::block_shared_bytes for these targets: the least of all GPUs, 0 without tensor cores.
 int64_t BlockSharedBytes(ArrayRef<std::string> targets, const std::string& matmul_precision) {
   int64_t least = INT64_MAX;
   for (const std::string& target : targets) {
@@ -103,7 +102,7 @@ int64_t BlockSharedBytes(ArrayRef<std::string> targets, const std::string& matmu
   return least == INT64_MAX ? 0 : least;
 }
 
-// The targets whose GPU has no products of fp8.
+// The targets whose GPU cannot multiply fp8 matrices.
 std::vector<std::string> WithoutFloat8(ArrayRef<std::string> targets) {
   std::vector<std::string> without;
   for (const std::string& target : targets) {
@@ -124,13 +123,14 @@ std::vector<std::string> UnmergedAdapters(const PassReport& report) {
   return warnings;
 }
 
-// Passes compute with the model's constants alone, so that data they meet are the model's.
+// Turns an input error of a pass into an error of the model: passes compute only with the model's
+// constants, so bad data are the model's.
 Error InModel(const std::string& path, Error error) {
   if (error.kind != ErrorKind::kInput) return error;
   return {ErrorKind::kModel, path + ": " + error.message};
 }
 
-// Lets the tracker see what the manager's passes change.
+// Calls the tracker after each pass that changes the graph.
 void Follow(TableTracker& tracker, PassManager& manager) {
   manager.watch_changes = [&](const Graph& changed, const std::string& pass) {
     tracker.Watch(changed, pass, manager.report().stored_tables);
@@ -152,7 +152,8 @@ void AddLineage(ArrayRef<TargetSource> targets, const Derivations& initializers,
   contents.specializations = Specializations(initializers, constants, names);
 }
 
-// Lengths and offsets of bags tell how long another input is, which has rows for all items.
+// An error if lengths or offsets of bags are inputs per request: they give the length of another
+// input, which has rows for all items.
 Result<void> CheckNoLengths(const Graph& graph, const SizeTotals& totals,
                             const PerRequest& per_request) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -170,7 +171,7 @@ void AddWarnings(const std::vector<std::string>& warnings, ArtifactContents& con
   contents.warnings.insert(contents.warnings.end(), warnings.begin(), warnings.end());
 }
 
-// What an artifact says of the model as it was imported, and of the options.
+// The contents of an artifact that follow from the imported model and the options.
 ArtifactContents ContentsOf(LoadedModel& model, const CompileOptions& options) {
   const Graph& graph = *model.imported;
   ArtifactContents contents;
@@ -202,7 +203,7 @@ Result<LoadedModel> LoadModel(const CompileOptions& options) {
   import_options.dim_ranges = options.dim_ranges;
   import_options.frozen_inputs = options.frozen_inputs;
   import_options.weights = options.weights;
-  // A dim that the model does not have, but its inputs per request will.
+  // The dim `requests` is not in the model: DeclarePerRequest gives it to the inputs per request.
   DimSymbol requests{kRequests};
   if (const auto range = import_options.dim_ranges.find(kRequests);
       options.per_request.is_mapped && range != import_options.dim_ranges.end()) {
@@ -244,8 +245,8 @@ Result<SimplifiedModel> SimplifyModel(const CompileOptions& options) {
   if (const auto without = WithoutFloat8(targets);
       options.matmul_precision == "fp8" && !without.empty()) {
     manager.options.has_float8_products = false;
-    contents.warnings.push_back("no product is in fp8 (--matmul-precision): target " + without[0] +
-                                " cannot multiply such numbers, sm_90a can");
+    contents.warnings.push_back("no matrix product uses fp8 (--matmul-precision fp8): target " +
+                                without[0] + " cannot multiply such numbers, sm_90a can");
   }
   manager.dump_directory = options.dump_ir_directory;
   TableTracker tables(graph, manager.options.constant_names);
@@ -258,7 +259,8 @@ Result<SimplifiedModel> SimplifyModel(const CompileOptions& options) {
   contents.stored_tables = manager.report().stored_tables;
   if (options.adapters) {
     contents.adapters = ArtifactAdapters{*options.adapters, manager.report().adapter_sites};
-    // Random data take the model's own adapter, so that its judges know the answer.
+    // Random data select the model's own adapter (slot 0), whose answer the interpreter and
+    // onnxruntime know.
     contents.index_limits[kAdapterInput] = {0, {1}};
   }
   if (!options.per_request.inputs.empty())

@@ -22,11 +22,11 @@ struct CompileOptions {
   std::string output_path;
   std::vector<std::string> targets = {"native"};  // native, cpu, sm_80, sm_90a, ...
   std::map<std::string, std::pair<int64_t, int64_t>> dim_ranges;
-  std::map<std::string, TensorData> frozen_inputs;  // inputs made constants
-  std::map<std::string, TensorData> weights;        // in the place of initializers
+  std::map<std::string, TensorData> frozen_inputs;  // inputs that become constants
+  std::map<std::string, TensorData> weights;        // values that replace initializers
   std::string matmul_precision = "highest";         // highest, high, medium, fp8
   double float8_budget = kFloat8Budget;             // see float8_products.h
-  bool round_every_op = false;                      // half types, as the unfused model would
+  bool round_every_op = false;                      // round f16 and bf16 as unfused ops would
   bool batch_invariant = false;                     // see PlanOptions
   std::string index_policy = "error";               // error, clamp, wrap, zero
   std::vector<TableStorage> table_storage;
@@ -34,13 +34,14 @@ struct CompileOptions {
   std::optional<TableCache> table_cache;
   std::optional<AdapterSlots> adapters;
   PerRequest per_request;
-  std::vector<std::string> updatable;  // patterns of initializers that get other values later
+  std::vector<std::string> updatable;  // patterns of initializers that may get other values later
   std::set<std::string> disabled_fusions;
   std::string dump_ir_directory, dump_kernels_directory;  // "" for none
   std::string cpu_level =
-      "both";  // both (x86-64-v3 and v4), native (this machine only, fastest to compile)
+      "both";  // both (x86-64-v3 and v4), one of these, or native (this machine's instructions)
   int cpu_optimization = 3;  // -O of the host compiler
-  // Called at every stage that can take long: what is going on and how far it is, 0..1.
+  // Called at the start of every long stage: its name, and the share of the work that is done,
+  // 0..1.
   std::function<void(const std::string& stage, double fraction)> progress;
 };
 
@@ -59,38 +60,37 @@ struct SimplifiedModel {
   std::unique_ptr<Graph> graph;
   std::vector<std::string> targets;
   ModelTitle title;
-  ArtifactContents contents;  // what is known of them by then
+  ArtifactContents contents;  // the parts that are known before fusion
   Derivations initializers;
-  PassManager manager;  // that ran them
-  TableTracker tables;  // that followed them
+  PassManager manager;  // ran these passes
+  TableTracker tables;  // followed the tables through them
 };
 Result<SimplifiedModel> SimplifyModel(const CompileOptions& options);
 
-// A model after all passes, to be planned and built.
+// A model after all passes, ready to be planned and built.
 struct FusedModel {
   ArtifactContents contents;  // without targets, index sites and files
   std::vector<TargetSource> targets;
   ModelTitle title;
   std::vector<PassTiming> pass_timings;
 };
-// `options.output_path` is not used by these.
+// Neither of these uses `options.output_path`.
 Result<FusedModel> FuseSimplified(const SimplifiedModel& model, const CompileOptions& options);
 Result<FusedModel> FuseModel(const CompileOptions& options);
 
-// How its kernels are planned and compiled; nobody is told of progress.
+// The options with which kernels are planned and compiled, without a progress callback.
 BuildOptions BuildOptionsOf(const CompileOptions& options);
 
-// Model file in, artifact folder out. Nothing is left behind on failure, and an existing folder is
-// replaced only if it is an artifact.
+// Compiles the model file into the artifact folder. A failure leaves no files behind, and an
+// existing folder is replaced only if it is an artifact.
 Result<CompileReport> CompileModel(const CompileOptions& options);
 
-// The imported graph and the same graph after all passes, as CompileModel sees them: for verify,
-// explain and tests.
+// The imported graph before any pass, as CompileModel sees it; for verify, explain and tests.
 struct LoadedModel {
   std::unique_ptr<Graph> imported;
   std::vector<std::string> warnings;
   SizeTotals totals;
-  std::map<std::string, std::string> constant_names;  // the model's, by the graph's
+  std::map<std::string, std::string> constant_names;  // names in the model, by names in the graph
 };
 Result<LoadedModel> LoadModel(const CompileOptions& options);
 }  // namespace fusec

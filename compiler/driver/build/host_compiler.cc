@@ -19,8 +19,8 @@ namespace fusec {
 
 namespace {
 
-// Of longer texts, which hold thousands of loops or statements, vectorised loops must do: compilers
-// take a tenth of the time for these.
+// Longer texts have thousands of loops or statements. They are compiled with -O1 and vectorised
+// loops only, which takes a tenth of the time.
 constexpr size_t kLongText = 200'000;
 
 bool IsProgram(const std::string& path) {
@@ -53,14 +53,14 @@ Result<std::string> FindCompiler() {
               "FUSEC_CXX names another)");
 }
 
-// The compiler and what identifies it, for the cache: path, size and time of change.
+// What identifies the compiler in the kernel cache: its path, size and modification time.
 std::string Fingerprint(const std::string& compiler) {
   struct stat info {};
   stat(compiler.c_str(), &info);
   return compiler + " " + std::to_string(info.st_size) + " " + std::to_string(info.st_mtime);
 }
 
-// The bytes of the library that `compiler` makes of `source`.
+// The bytes of the library that `compiler` builds from `source`.
 Result<std::string> Compile(const std::string& compiler, ArrayRef<std::string> flags,
                             const std::string& source) {
   FUSEC_ASSIGN(const std::string folder, MakeTemporaryFolder());
@@ -107,9 +107,9 @@ Result<std::string> CompileHostLibrary(const std::string& source, const std::str
                                     "-w"};
   if (is_long && optimization > 1) flags.push_back("-ftree-vectorize");
   if (march == "x86-64-v4") flags.push_back("-mprefer-vector-width=512");
-  // g++ contracts products and sums to FMAs block by block, so that the vectors of a loop and the
-  // elements behind the last of them may be rounded differently; and it may begin a sum at an
-  // aligned address.
+  // g++ contracts products and sums to FMAs separately for the vectors of a loop and for the
+  // remaining elements, so that the two may be rounded differently. It may also start a sum at an
+  // aligned address. Both are switched off.
   if (batch_invariant)
     flags.insert(flags.end(), {"-ffp-contract=off", "--param=vect-max-peeling-for-alignment=0"});
   if (const char* more = std::getenv("FUSEC_CXXFLAGS")) {  // for tests, which sanitise the kernels

@@ -42,7 +42,7 @@ Result<TableStorage> ParseTableStorage(const std::string& flag) {
                                      "; there are " + known);
 }
 
-// "512MB", in units of 1024, or "10%".
+// Parses "512MB", where units are powers of 1024, or "10%".
 Result<TableCache> ParseTableCache(const std::string& flag) {
   const std::map<std::string, double> units = {{"", 1},        {"B", 1},       {"KB", 0x1p10},
                                                {"MB", 0x1p20}, {"GB", 0x1p30}, {"TB", 0x1p40}};
@@ -62,7 +62,7 @@ Result<TableCache> ParseTableCache(const std::string& flag) {
                   "rows as in 10%");
 }
 
-// "slots=64,rank=16", in either order.
+// Parses "slots=64,rank=16", in either order.
 Result<AdapterSlots> ParseAdapters(const std::string& flag) {
   constexpr int64_t kMostSlots = 65536, kMostRank = 4096;
   AdapterSlots adapters;
@@ -170,7 +170,7 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
   options.batch_invariant = flags.batch_invariant;
   if (flags.matmul_precision) options.matmul_precision = *flags.matmul_precision;
   if (flags.float8_budget && options.matmul_precision != "fp8")
-    return Fail(ErrorKind::kUsage, "--fp8-budget is of --matmul-precision fp8, which is not given");
+    return Fail(ErrorKind::kUsage, "--fp8-budget needs --matmul-precision fp8");
   if (flags.float8_budget) options.float8_budget = *flags.float8_budget;
   if (flags.index_policy) options.index_policy = *flags.index_policy;
   return {};

@@ -13,8 +13,8 @@ struct CompileOptions;
 struct TableCache;
 struct TablePlacement;
 
-// What decides how a model becomes an artifact; shared by compile and verify. Texts are as typed;
-// what is not typed is as CompileOptions have it.
+// The flags that decide how a model becomes an artifact, which compile, shard and verify share.
+// Texts are as typed; flags that were not typed keep the defaults of CompileOptions.
 struct ModelFlags {
   std::vector<std::string> freezes;  // NAME=FILE
   std::vector<std::string> disabled_fusions;
@@ -32,18 +32,19 @@ struct ModelFlags {
   bool request_map = false;
 };
 
-// As --table-cache has it.
+// The value of --table-cache that gives this cache.
 std::string TableCacheText(const TableCache& cache);
-// As --adapters has it.
+// The value of --adapters that gives these slots.
 std::string AdaptersText(const AdapterSlots& adapters);
 
-// Text as a pattern that matches it alone.
+// A pattern that matches only this text.
 std::string AsPattern(const std::string& text);
 
-// One of ModelFlags::table_placement; a usage error for another form.
+// Parses one of ModelFlags::table_placement; another form is a usage error.
 Result<TablePlacement> ParseTablePlacement(const std::string& flag);
 
-// Reads the frozen tensors and checks the names; usage errors list the names that exist.
+// Sets the options that the flags ask for, and reads the frozen tensors. A name of a fusion,
+// storage or placement that does not exist is a usage error that lists those that do.
 Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options);
 
 }  // namespace fusec

@@ -14,67 +14,70 @@ void Append(Names& passes, const Names& more) {
 
 std::vector<std::string> SharedPasses(bool round_every_op) {
   std::vector<std::string> passes = {
-      // Import leaves the chains that computed shapes; nobody reads them once shapes are
-      // attributes.
+      // Import leaves the chains of ops that computed shapes. Shapes are attributes, so these
+      // chains
+      // have no readers.
       "eliminate-dead-nodes",
-      // While tables have the names that the model gave them, and before anything is computed of
-      // their numbers.
+      // While tables still have the names of the model, and before any constant is computed from
+      // their values.
       "place-tables",
-      // Likewise; what it makes of a table lies where the table does.
+      // For the same reasons. Behind place-tables, because a quantized table is placed where the
+      // table is.
       "quantize-tables",
-      // Before constants are folded, of which tables of floats would be made.
+      // Before constants are folded, which would turn quantized tables into tables of floats.
       "dequantize-after-gather",
   };
-  // Before anything is taken apart or rewritten: the model's own ops are what rounds.
+  // Before ops are decomposed or rewritten, because the results of the model's own ops are rounded.
   if (round_every_op) passes.push_back("round-every-op");
   Append(passes, {
                      // Constants first, so that the rewrites below see them.
                      "fold-constants",
                      "canonicalize",
-                     // Composite ops become primitives; what they are made of often folds again.
+                     // Composite ops become primitives, many of which can be folded again.
                      "decompose",
-                     // All indices are operands of gathers and scatters now.
+                     // Behind decompose: all indices are operands of gathers and scatters.
                      "index-policy",
                      "fold-constants",
-                     // Of the products that convolutions have become, whose weights are constants
-                     // now; what it does to these folds again.
+                     // For the products that convolutions became, whose weights are constants. Its
+                     // transposes of these weights are folded again.
                      "channels-last",
                      "fold-constants",
                      "canonicalize",
-                     // Before equal nodes are shared, because searches may share their list.
+                     // Before equal nodes are shared, because several searches may share one list.
                      "recognize-lookup",
                      // Equal nodes are shared before anything is fused: a shared value is stored
                      // once or computed in one region.
                      "eliminate-common",
                      "eliminate-dead-nodes",
-                     // Before its parts are fused as if they were any ops.
+                     // Before the ops that make up a GELU are rewritten or fused one by one.
                      "recognize-gelu",
                  });
   // Before adapters are merged.
   passes.push_back("adapter-slots");
   if (!round_every_op) {
     Append(passes, {
-                       // Needs the adapter's input to be one value with its layer's.
+                       // Needs the adapter and its layer to read the same value, which
+                       // eliminate-common ensures.
                        "merge-lora",
-                       // What is not there need not be rewritten.
+                       // Before the rewrites below, which then need not treat dead columns.
                        "drop-dead-columns",
-                       // Behind merge-lora, which looks for the scale of the adapter.
+                       // Behind merge-lora, which needs the scale of the adapter to be an op.
                        "fold-scale",
                        "fold-affine",
-                       // Layers between which a scale was see each other now.
+                       // Behind fold-scale, which removes scales between two layers.
                        "merge-linear",
-                       // Behind all that changes the weights of layers.
+                       // Behind all passes that change the weights of layers.
                        "combine-parts",
-                       // Behind all that changes what the vector is.
+                       // Behind all passes that change the vector of pairwise products.
                        "fold-symmetric",
                    });
   }
-  // Behind all that looks for layers and their adapters, of which it moves some apart.
+  // Behind all passes that look for layers and their adapters, because it may move the two apart.
   passes.push_back("hoist-requests");
-  // Concatenations have their parts per request next to each other now.
+  // Behind hoist-requests, which puts the parts per request of a concatenation next to each other.
   if (!round_every_op) passes.push_back("split-seams");
   Append(passes, {
-                     // Rows of weights, and replications that are none any more.
+                     // Folds the split weights, and removes replications that have become trivial.
                      "fold-constants",
                      "canonicalize",
                      "eliminate-common",
@@ -85,61 +88,63 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
 
 std::vector<std::string> FusionPasses(TargetKind target) {
   std::vector<std::string> passes;
-  // Before chains are stacked, since chains of one input are better off side by side.
+  // Before chains are stacked, because products of one input are better joined side by side.
   passes.push_back("join-products");
-  // A small batch waits for launches on a GPU. Before inputs and tails of products are fused.
+  // On a GPU, a small batch is bound by launches. Before prologues and epilogues of products are
+  // fused.
   if (target == TargetKind::kGpu) passes.push_back("stack-products");
-  // Behind all that makes look-ups of others. The CPU reads rows where they are.
+  // Behind all passes that change look-ups. The CPU needs no cache of rows in host memory.
   if (target == TargetKind::kGpu) passes.push_back("cache-tables");
-  // A view read twice would look like a value read twice and end up in memory.
+  // Gives each reader a view of its own, because a value that is read twice is stored in memory.
   passes.push_back("split-views");
-  // Before anything looks at the weights, which it orders, too. Loops that make pairs and kernels
-  // of products that do read neighbours together.
+  // Before any pass reads the weights, whose rows it reorders with the pairs. Kernels that compute
+  // pairwise products then read neighbouring elements together.
   Append(passes, {"order-pairs", "fold-constants"});
-  // A block of a GPU keeps a whole chain of small products in its shared memory. On the CPU the
-  // library's products and the cache do as well.
+  // On a GPU, a block can keep a whole chain of small products in its shared memory. On the CPU,
+  // the library's products with the cache are as fast.
   if (target == TargetKind::kGpu) {
     Append(passes, {
-                       // Before attention and products take the sums of layers and adapters, for
-                       // which they would read both.
+                       // Before the sums of layers and adapters are fused into attention or
+                       // products, which would then read both summands.
                        "fuse-slot-matmul",
-                       // Before the concatenation is part of a kernel.
+                       // Before a kernel contains the concatenation that it pads.
                        "pad-depth",
-                       // Before block programs, which take the sums of the parts.
+                       // Before block programs, which can contain the sums of the parts.
                        "share-long-sums",
                        "fold-constants",
-                       // Before block programs, which take what is too small for it.
+                       // Before block programs, which take the attention that is too small for it.
                        "fuse-attention",
                        "fuse-block-program",
-                       // For the products that are left, as they are the ones that read weights
-                       // this way.
+                       // For the products that are still ops of their own: only their kernels read
+                       // transposed weights.
                        "transpose-weights",
                        "fold-constants",
-                       // While products stand alone, with the weights that kernels read.
+                       // While products are ops of their own, with the weights that kernels read.
                        "float8-products",
                        "fold-constants",
-                       // Before all that would make a kernel of the operand alone.
+                       // Before all passes that would give the operand's ops a kernel of their own.
                        "fuse-matmul-prologue",
-                       // Before fuse-matmul-epilogue, which leaves what the library cannot do
-                       // outside.
+                       // Before fuse-matmul-epilogue, which fuses only the epilogues that the
+                       // library has.
                        "fuse-matmul-tail",
-                       // What it left for kernels of products, and they did not take.
+                       // Again, for slot products that it left to kernels of products but that
+                       // these did not take.
                        "fuse-slot-matmul",
                    });
   }
   Append(passes, {
-                     // Matmuls first: what the library does for free is taken away from the loops.
+                     // Matrix products first: the library's epilogues cost nothing, unlike loops.
                      "fuse-matmul-epilogue",
-                     // Before general loops, so that a concatenation of gathers is written once and
-                     // not recomputed by its readers; before reductions, which it takes where they
-                     // pool rows that it concatenates.
+                     // Before general loops, so that a concatenation of gathers is written once
+                     // instead of being recomputed by its readers. Before reductions, because its
+                     // regions include those that pool the rows to concatenate.
                      "fuse-embedding-concat",
-                     // Reductions before loops, because a loop may be made part of a reduction but
+                     // Reductions before loops, because a loop may become part of a reduction but
                      // not the other way round.
                      "fuse-row-reduction",
                      "fuse-pointwise",
-                     // What no fusion wanted becomes a region of its own: planning sees regions
-                     // only.
+                     // Every op that no fusion took becomes a region of its own, because planning
+                     // works on regions only.
                      "outline-regions",
                  });
   return passes;

@@ -7,12 +7,12 @@
 
 namespace fusec {
 
-// The passes of a compilation, by name, in order: those that every target shares, and those that
-// fuse for one kind of target. With `round_every_op`, half types are rounded as the model's unfused
-// ops would, and weights are not rewritten.
+// The names of a compilation's passes, in order: first those that all targets share, then those
+// that fuse for one kind of target. With `round_every_op`, f16 and bf16 values are rounded as the
+// model's unfused ops would round them, and weights are not rewritten.
 std::vector<std::string> SharedPasses(bool round_every_op = false);
 std::vector<std::string> FusionPasses(TargetKind target);
-// Both, one behind the other.
+// The shared passes, followed by the fusion passes.
 std::vector<std::string> PipelinePasses(TargetKind target, bool round_every_op = false);
 
 }  // namespace fusec

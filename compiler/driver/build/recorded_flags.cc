@@ -15,7 +15,8 @@ using Json = nlohmann::ordered_json;
 
 std::string FileOf(const std::string& artifact) { return artifact + "/manifest.json"; }
 
-// What `read` makes of a manifest, or the error that a key has another form.
+// The result of `read`, which reads keys of the manifest, or an error if a key is missing or has
+// another type.
 template <class Read>
 auto Reading(const std::string& artifact, const Read& read) -> Result<decltype(read())> {
   try {

@@ -11,16 +11,17 @@
 
 namespace fusec {
 
-// The flags that an artifact was compiled with, by its manifest, but for --freeze: of these it has
-// the names only.
+// The flags with which an artifact was compiled, as its manifest records them. --freeze is missing,
+// because the manifest has only the names of frozen inputs.
 Result<ModelFlags> RecordedFlags(const std::string& artifact,
                                  const nlohmann::ordered_json& manifest);
 
-// Its tables, by the model's names, and whether --table-placement put them into host memory.
+// For each of the artifact's tables, by its name in the model, whether --table-placement put it
+// into host memory.
 Result<std::map<std::string, bool>> RecordedPlacement(const std::string& artifact,
                                                       const nlohmann::ordered_json& manifest);
 
-// How it stores the tables that --table-storage names.
+// The tables that --table-storage names, and how the artifact stores them.
 Result<std::vector<StoredTable>> RecordedTables(const std::string& artifact,
                                                 const nlohmann::ordered_json& manifest);
 

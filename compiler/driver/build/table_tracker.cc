@@ -14,7 +14,7 @@ bool IsView(const Node& node) {
   return node.kind == OpKind::kCast || node.kind == OpKind::kIdentity;
 }
 
-// The values of which a gather reads rows, directly or behind casts.
+// The values whose rows a gather reads, directly or through casts.
 ValueSet LookedUp(const Graph& graph) {
   ValueSet looked_up;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {  // readers first
@@ -36,7 +36,7 @@ std::map<std::string, const Node*> ConstantsOf(const Graph& graph) {
 constexpr const char* kUnread = "nothing that is computed reads it";
 
 std::string Absorbed(const std::string& pass) {
-  return "other constants are computed of it (" + pass + ")";
+  return "other constants are computed from it (" + pass + ")";
 }
 
 std::optional<RowTable> TableOf(const Node& constant, const std::string& name) {
@@ -111,7 +111,8 @@ bool TableTracker::FollowQuantized(Tracked& tracked, const Change& change) {
   return true;
 }
 
-// A cast or identity that was folded left a constant with its name.
+// If the table's only reader was a cast or identity that has been folded, follows the table to the
+// constant of that name.
 bool TableTracker::FollowView(Tracked& tracked, const Change& change) {
   const auto folded = change.constants.find(tracked.only_view);
   if (tracked.only_view.empty() || folded == change.constants.end()) return false;
@@ -123,7 +124,7 @@ bool TableTracker::FollowView(Tracked& tracked, const Change& change) {
   return true;
 }
 
-// Why the graph has no constants of its own for a table any more; "" if it has.
+// The reason why the graph no longer has constants that hold only this table; "" if it has them.
 std::string TableTracker::WhyGone(const Tracked& tracked, const Change& change) const {
   std::string why = WhyGone(tracked.table.constant, tracked.hash, change);
   if (why.empty() && !tracked.table.factors.empty())
@@ -140,14 +141,15 @@ std::string TableTracker::WhyGone(const std::string& constant, const std::string
   const bool has_it = is_there(constant);
   for (const auto& [name, other_hash] : hashes_) {
     if (other_hash != hash || name == constant || is_there(name) == has_it) continue;
-    if (change.pass == "eliminate-common")  // one of equal constants is left, whichever
+    if (change.pass == "eliminate-common")  // either of two equal constants may be the one kept
       return "it equals \"" + name + "\", and both are stored as one (eliminate-common)";
   }
   if (has_it) return "";
   return change.made_constants ? Absorbed(change.pass) : kUnread;
 }
 
-// Passes leave an updatable table alone, but for what is computed of constants.
+// Marks a table as fixed, and says if --updatable would help. It does not help against constant
+// folding, which replaces ops on updatable constants, too.
 void TableTracker::Fix(Tracked& tracked, const std::string& why) {
   std::string& fixed = tracked.table.fixed;
   fixed = why;
@@ -187,7 +189,7 @@ void TableTracker::Cut(const Graph& part, const std::string& table) {
     if (tracked.table.table != table) continue;
     const TensorData& rows = constants.at(tracked.table.constant)->constant;
     tracked.table.rows = rows.dims().front();
-    // Quantized rows, which are not cut by columns, have other bytes than columns.
+    // Quantized tables are cut by rows only; the elements of their stored rows are not columns.
     if (tracked.table.factors.empty())
       tracked.table.columns = rows.element_count() / tracked.table.rows;
     tracked.hash = hashes_[tracked.table.constant] =
@@ -234,7 +236,7 @@ std::vector<RowTable> MergeTables(ArrayRef<std::vector<RowTable>> by_target) {
 
 void FixTablesOfPlan(const ProgramPlan& plan, const Graph& graph, std::vector<RowTable>& tables) {
   const std::map<std::string, const Node*> constants = ConstantsOf(graph);
-  DenseMap<const Value*, bool> is_plain;  // of constants that steps read
+  DenseMap<const Value*, bool> is_plain;  // whether all steps read the constant in plain layout
   DenseMap<const Value*, std::string> read_by;
   const auto add = [&](const Value* value, bool plain, const std::string& step) {
     if (!IsConstant(value)) return;

@@ -11,38 +11,42 @@
 
 namespace fusec {
 
-// Follows the tables of a model through the passes, and tells how their rows are stored in the end.
-// A table is a float initializer that gathers along its rows read, directly or behind casts, or
-// that --updatable names.
+// Follows the tables of a model through the passes, to know how their rows are stored at the end. A
+// table is a float initializer that is read by gathers along its rows, directly or through casts,
+// or that --updatable names.
 //
-// Its rows stay replaceable while the graph has it as one constant that is the model's tensor, its
-// cast, or its rows quantized one by one. They do not if a pass that made new constants took a
-// reader away from it: the reader's result, or more, is computed of the table's numbers then.
+// The rows of a table can be replaced at run time while the graph holds it as one constant that is
+// the model's tensor, a cast of it, or its rows quantized one by one. The table becomes fixed (its
+// rows cannot be replaced) if a pass that made new constants took a reader away from it, because
+// the new constants may be computed from the table's values.
 class TableTracker {
  public:
-  // `imported`: before any pass. `names`: the model's names of constants, by the graph's.
+  // `imported` is the graph before any pass. `names` maps constants' names in the graph to those in
+  // the model.
   TableTracker(const Graph& imported, const std::map<std::string, std::string>& names);
 
-  // After a pass that changed the graph. `quantized`: tables that quantize-tables has stored.
+  // To be called after a pass that changed the graph. `quantized` are the tables that the pass
+  // quantize-tables has stored so far.
   void Watch(const Graph& graph, const std::string& pass, ArrayRef<StoredTable> quantized);
 
-  // `part` has only some rows or columns of the table in its constants, which have kept their
-  // names.
+  // To be called if the constants of `part` hold only some rows or columns of the table, under the
+  // same names.
   void Cut(const Graph& part, const std::string& table);
 
-  // The tables, with those fixed whose numbers the kernels of `graph` may hold.
+  // The tables at the end. Tables whose values the kernels of `graph` may hold in their text are
+  // fixed.
   std::vector<RowTable> Finish(const Graph& graph) const;
 
  private:
   struct Tracked {
     RowTable table;
-    std::string hash, factors_hash;  // of the constants that have it now
-    bool is_updatable = false;       // no pass decides by its numbers
+    std::string hash, factors_hash;  // hashes of the constants that hold it
+    bool is_updatable = false;       // --updatable names it: no pass decides by its values
     size_t readers = 0;
     std::string only_view;  // the result of its only reader, if that is a cast or identity
   };
   using Constants = std::map<std::string, const Node*>;
-  struct Change;  // of the graph, by a pass
+  struct Change;  // a change of the graph by a pass
 
   static bool FollowQuantized(Tracked& tracked, const Change& change);
   static bool FollowView(Tracked& tracked, const Change& change);
@@ -56,12 +60,12 @@ class TableTracker {
   std::map<std::string, std::string> hashes_;  // of all constants, by name
 };
 
-// The tables of all targets: one is fixed if it is in one of them, or if they store it in
-// different constants.
+// The tables of an artifact from those of its targets. A table is fixed if it is fixed in one
+// target, or if the targets store it in different ways.
 std::vector<RowTable> MergeTables(ArrayRef<std::vector<RowTable>> by_target);
 
-// Fixes tables that no kernel reads, or that a target stores as a library or tensor cores want
-// them.
+// Fixes tables that no kernel of the plan reads, and those that the plan stores in another layout,
+// such as that of a library or of tensor cores.
 void FixTablesOfPlan(const ProgramPlan& plan, const Graph& graph, std::vector<RowTable>& tables);
 
 }  // namespace fusec

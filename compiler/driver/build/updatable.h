@@ -8,11 +8,12 @@
 
 namespace fusec {
 
-// Whether one of `patterns` matches `name`, globs as shells have them.
+// Whether one of `patterns`, which are globs as in a shell, matches `name`.
 bool MatchesAny(ArrayRef<std::string> patterns, const std::string& name);
 
-// Marks the constants whose initializers have a name that one of `patterns` matches, globs as
-// shells have them. `names`: the model's, by the graph's. A pattern that matches none is an error.
+// Marks the constants that come from initializers whose names match one of `patterns`, globs as in
+// a shell. `names` maps constants' names in the graph to those in the model. A pattern that matches
+// no initializer is an error.
 Result<void> MarkUpdatable(ArrayRef<std::string> patterns,
                            const std::map<std::string, std::string>& names, Graph& graph);
 

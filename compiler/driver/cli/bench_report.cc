@@ -24,7 +24,7 @@ std::string Fixed(double value, int digits) {
 
 std::string Microseconds(double us) { return Fixed(us, us < 100 ? 2 : 0); }
 
-// Of something counted in a time; 1e-3 gives G per second.
+// 1e9 bytes or operations per second, from their number and a time in microseconds.
 std::string Rate(int64_t count, double us) {
   return Fixed(static_cast<double>(count) / us * 1e-3, 1);
 }
@@ -42,7 +42,7 @@ std::vector<std::string> TimeRow(const Measurement& m, const std::string& what, 
           Rate(m.flops, s.median)};
 }
 
-// Operations that the device would do in the step's time at its peak.
+// The operations that the device could do in the step's time at its peak rate.
 double PeakOperations(const StepMeasurement& step, const runtime::DevicePeaks& peaks) {
   return peaks.f32_per_second * step.us.median * 1e-6;
 }
@@ -63,8 +63,9 @@ std::string StepsText(const BenchReport& report, const Measurement& m) {
                     FormatCount(static_cast<double>(step.flops)), Rate(step.flops, step.us.median),
                     Percent(static_cast<double>(step.flops), PeakOperations(step, report.peaks))});
   }
-  return "\n  " + DimsText(m.dims) + ": each kernel " + (report.on_gpu ? "alone" : "within runs") +
-         ", " + Microseconds(sum_us) + " us together\n" + FormatTable(rows, "lrrrrrrrrrr");
+  return "\n  " + DimsText(m.dims) + ": each kernel timed " +
+         (report.on_gpu ? "alone" : "within whole runs") + ", " + Microseconds(sum_us) +
+         " us in all\n" + FormatTable(rows, "lrrrrrrrrrr");
 }
 
 Json StepJson(const StepMeasurement& step, const runtime::DevicePeaks& peaks) {
@@ -119,7 +120,7 @@ Json NameEvent(const char* what, size_t process, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", 0}, {"args", {{"name", name}}}};
 }
 
-// Where calls have their inputs.
+// The kind of host memory that holds the inputs of calls.
 std::string HostMemory(const BenchReport& report) {
   return report.on_gpu && !report.pageable ? "page-locked" : "pageable";
 }
@@ -149,7 +150,7 @@ std::string BenchText(const BenchReport& report) {
     if (report.on_gpu) {
       rows.push_back(TimeRow(m, "device", m.device_us));
       rows.push_back(
-          TimeRow(m, "device, " + std::to_string(m.rotate) + " in a graph", m.together_us));
+          TimeRow(m, "device, " + std::to_string(m.rotate) + " runs in a graph", m.together_us));
     }
     rows.push_back(TimeRow(m, report.on_gpu ? "call, " + HostMemory(report) : "call", m.call_us));
     if (m.throughput) {

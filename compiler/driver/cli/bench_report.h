@@ -10,15 +10,15 @@
 
 namespace fusec {
 
-// What `fusec bench` measures, and the forms in which it reports it.
+// The measurements of `fusec bench`, and the formats in which they are printed.
 
-// Percentiles of microseconds by nearest rank.
+// Percentiles of times in microseconds, by nearest rank.
 struct Spread {
   double median = 0, p10 = 0, p90 = 0, p99 = 0;
 };
 Spread SpreadOf(std::vector<double> samples);
 
-// One launch of the program alone.
+// One kernel or library call of the program, timed on its own.
 struct StepMeasurement {
   std::string name;
   std::vector<std::string> inputs, outputs;  // names of tensors
@@ -26,19 +26,19 @@ struct StepMeasurement {
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;
 };
 
-// Calls from several contexts at the same time, a thread each.
+// Calls from several contexts at the same time, each in a thread of its own.
 struct Throughput {
   int contexts = 0;
-  double runs_per_second = 0;  // of all together
+  double runs_per_second = 0;  // of all contexts together
   Spread call_us;
 };
 
-// One size.
+// What was measured at one size.
 struct Measurement {
   DimValues dims;
-  int rotate = 0;  // sets of inputs that runs go round
+  int rotate = 0;  // number of sets of inputs that runs use in turn
   Spread device_us, call_us;
-  Spread together_us;  // on a GPU: of a run, where runs of all sets are one graph
+  Spread together_us;  // on a GPU: time of one run where one CUDA graph runs all sets of inputs
   int64_t launches = 0, bytes = 0, flops = 0;
   std::optional<Throughput> throughput;
   std::vector<StepMeasurement> steps;
@@ -46,18 +46,18 @@ struct Measurement {
 
 struct BenchReport {
   std::string device;
-  bool on_gpu = false, pageable = false;  // pageable: the inputs of calls to a GPU
-  std::string ids;             // how random ids are spread, "" of given inputs
-  runtime::DevicePeaks peaks;  // with steps
+  bool on_gpu = false, pageable = false;  // pageable: calls to a GPU read pageable host memory
+  std::string ids;             // the distribution of random ids; "" if the inputs are given
+  runtime::DevicePeaks peaks;  // set if steps were measured
   std::vector<Measurement> measurements;
 };
 
-// Microseconds that the bytes of a step take at the device's peak; 0 if that is not known.
+// Microseconds that the bytes of a step take at the device's peak bandwidth; 0 if that is unknown.
 double FloorMicroseconds(const StepMeasurement& step, const runtime::DevicePeaks& peaks);
 
-// The report as tables for people, as JSON for scripts (more keys may be added, none may go), and in
-// Chrome's trace format, which Perfetto opens: one process for each size, one slice for each launch,
-// in order, as long as its median time.
+// The report as tables for people, as JSON for scripts (later versions may add keys but not remove
+// any), and in Chrome's trace format, which Perfetto opens. The trace has one process for each size
+// and one slice for each kernel, in order, whose length is the kernel's median time.
 std::string BenchText(const BenchReport& report);
 std::string BenchJson(const BenchReport& report);
 std::string BenchTrace(const BenchReport& report);

@@ -16,10 +16,10 @@ namespace fusec {
 
 struct CompileOptions;
 
-// The command line program: one struct of flags and one function per verb. Flags that a lower room
-// takes are declared there. Each function prints its results to stdout and all else to stderr, and
-// gives the exit code: 0, or 1 for a comparison that failed; errors have the codes of ErrorKind,
-// and an interrupt 130.
+// The command line program: one struct of flags and one function per verb. Flags that another
+// folder of the driver reads are declared there. Each function prints its results to stdout and
+// everything else to stderr, and returns the exit code: 0, or 1 if a comparison failed. An error
+// exits with the number of its ErrorKind, an interrupt with 130.
 
 struct CompileFlags {
   std::string model, output;
@@ -32,7 +32,7 @@ struct CompileFlags {
   bool tune = false;
 };
 Result<int> RunCompile(const CompileFlags& flags);
-// What the flags ask for; the folders of dumps are made.
+// The options that the flags ask for. Creates the folders of --dump-ir and --dump-kernels.
 Result<CompileOptions> CompileOptionsOf(const CompileFlags& flags);
 
 struct ShardFlags {
@@ -60,7 +60,7 @@ Result<int> RunRun(const RunFlags& flags);
 
 Result<int> RunVerify(const VerifyFlags& flags);
 
-// Runs of bench go round so many sets of inputs at most, each of which keeps its graph.
+// The most sets of inputs that runs of bench use in turn; each set has a CUDA graph of its own.
 inline constexpr int kMostInputSets = 8;
 
 struct BenchFlags {
@@ -71,11 +71,11 @@ struct BenchFlags {
   std::string trace;  // a file to write
   double seconds = 1;
   int rotate = kMostInputSets;  // sets of random inputs
-  int contexts = 0;             // that run at the same time; 0: throughput is not measured
+  int contexts = 0;             // contexts that run at the same time; 0: no throughput is measured
   int threads = 0;              // 0: the runtime's own choice
   RandomFlags random_flags;
   bool per_kernel = false, json = false;
-  bool pageable = false;  // inputs of calls to a GPU
+  bool pageable = false;  // inputs of calls to a GPU are in pageable host memory
 };
 Result<int> RunBench(const BenchFlags& flags);
 
@@ -98,7 +98,7 @@ Result<int> RunExplain(const ExplainFlags& flags);
 struct ReportFlags {
   std::string artifact, output, target;
   std::vector<std::string> dims;
-  std::string bench;  // a file of RunBench
+  std::string bench;  // a file that RunBench wrote
 };
 Result<int> RunReport(const ReportFlags& flags);
 
@@ -125,8 +125,9 @@ Result<int> RunOpt(const OptFlags& flags);
 Result<int> RunListOps(bool json);
 Result<int> RunVersion();
 
-// The command that the arguments (without the program's name) ask for; a function that only gives
-// an exit code where help was asked for or the arguments are wrong, which has been said by then.
+// Returns the command that the arguments (without the program's name) ask for. If they ask for help
+// or are wrong, the help or the error is printed here, and the returned function only gives the
+// exit code.
 std::function<Result<int>()> ParseCommandLine(ArrayRef<std::string> arguments);
 
 }  // namespace fusec

@@ -31,7 +31,8 @@ double Since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A set of inputs in memory that calls read as fast as they can, or in that of the tensors.
+// A set of inputs in host memory: a copy in page-locked memory or, if `pageable`, the tensors' own
+// memory, which must then outlive this object.
 class HostInputs {
  public:
   static Result<HostInputs> Make(const runtime::Program& program, const Inputs& inputs,
@@ -75,8 +76,8 @@ Result<double> TimeCall(runtime::Context& context, const HostInputs& inputs) {
   return Since(start) * 1e6;
 }
 
-// Microseconds of calls from one context until `seconds` are over, at least 10 of them; the first
-// tenth of the time warms up.
+// Times of calls from one context, in microseconds. Calls warm up for a tenth of `seconds`, and are
+// then measured for `seconds`, but at least 10 of them.
 Result<std::vector<double>> MeasureCalls(const runtime::Program& program, ArrayRef<HostInputs> sets,
                                          double seconds) {
   constexpr size_t kMinSamples = 10, kMaxSamples = 1000000;
@@ -103,8 +104,9 @@ std::vector<runtime::Context*> PointersTo(const Contexts& contexts) {
   return pointers;
 }
 
-// Microseconds on the GPU of what `measure(contexts, samples, replays)` times, a replay being
-// `runs` runs. Each sample is the mean of so many replays that it takes some two milliseconds.
+// Time of one run on the GPU in microseconds. `measure(contexts, samples, replays)` gives samples,
+// each of which is the mean over `replays` replays of a CUDA graph; a replay consists of `runs`
+// runs. The number of replays is chosen so that one sample takes about two milliseconds.
 template <class Measure>
 Result<Spread> MeasureDevice(const Contexts& contexts, int runs, double seconds,
                              const Measure& measure) {
@@ -119,7 +121,8 @@ Result<Spread> MeasureDevice(const Contexts& contexts, int runs, double seconds,
   return SpreadOf(std::move(all));
 }
 
-// What one thread of MeasureThroughput does: runs for `seconds` from when all of them are ready.
+// One thread of MeasureThroughput: warms up, waits until all threads are ready, and returns the
+// times in microseconds of the calls that it makes in `seconds`.
 Result<std::vector<double>> CallsOfOneContext(const runtime::Program& program,
                                               ArrayRef<HostInputs> sets, size_t first,
                                               double seconds, std::latch& ready) {
@@ -164,7 +167,8 @@ Result<Throughput> MeasureThroughput(const runtime::Program& program, ArrayRef<H
   return result;
 }
 
-// Sizes to measure, and the sets of inputs; none stands for random ones, made when they are needed.
+// Sizes to measure, with the sets of inputs. If there are none, random inputs are made when they
+// are needed.
 struct Case {
   DimValues dims;
   std::vector<Inputs> sets;
@@ -178,7 +182,7 @@ Result<std::vector<Case>> CasesOf(const runtime::Manifest& manifest, const Bench
     return cases;
   }
   if (!flags.dims.empty())
-    return Fail(ErrorKind::kUsage, "--dim is for random data, --inputs has sizes of its own");
+    return Fail(ErrorKind::kUsage, "--dim is only for random data, --inputs has sizes of its own");
   for (const std::string& path : flags.inputs) {
     FUSEC_ASSIGN(Inputs inputs, InputsFromNpz(manifest, path));
     const DimValues dims = DimsOf(manifest, inputs);
@@ -194,7 +198,8 @@ Result<std::vector<Case>> CasesOf(const runtime::Manifest& manifest, const Bench
   return cases;
 }
 
-// Appends what the manifest tells of the steps that run, and the times of each, if they are given.
+// Adds up launches, bytes and flops of the steps that run at this size, as the manifest gives them,
+// and appends the steps that have been timed.
 Result<void> DescribeSteps(const runtime::Program& program, ArrayRef<runtime::StepTimes> times,
                            Measurement& result) {
   const runtime::Manifest& manifest = program.manifest();
@@ -252,7 +257,8 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
   if (program.device().has_device_memory()) {
     FUSEC_ASSIGN(result.device_us,
                  MeasureDevice(contexts, 1, flags.seconds, runtime::MeasureRotating));
-    if (program.manifest().targets.count(runtime::kShardsTarget) == 0) {  // whose parts are graphs of their own
+    // The parts of a sharded artifact have graphs of their own, so there is no graph of all runs.
+    if (program.manifest().targets.count(runtime::kShardsTarget) == 0) {
       FUSEC_ASSIGN(result.together_us, MeasureDevice(contexts, result.rotate, flags.seconds / 2,
                                                      runtime::MeasureTogether));
     }
@@ -268,7 +274,7 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
     FUSEC_TRY(WriteOutputs(program.manifest(), outputs, output));
   }
   if (flags.contexts > 0) {
-    contexts.clear();  // their memory is for those that follow
+    contexts.clear();  // frees their memory for the contexts of MeasureThroughput
     FUSEC_ASSIGN(result.throughput,
                  MeasureThroughput(program, host, flags.contexts, flags.seconds));
   }
@@ -297,7 +303,8 @@ Result<int> RunBench(const BenchFlags& flags) {
   if (flags.per_kernel || !flags.trace.empty()) {
     FUSEC_RUNTIME_ASSIGN(report.peaks, runtime::PeaksOf(program->device()));
   }
-  if (!flags.trace.empty()) FUSEC_TRY(WriteTrace(flags.trace, ""));  // fails before the work
+  // A file that cannot be written fails here, before anything is measured.
+  if (!flags.trace.empty()) FUSEC_TRY(WriteTrace(flags.trace, ""));
   {
     ProgressLine progress;
     for (const Case& what : cases) {
@@ -312,7 +319,7 @@ Result<int> RunBench(const BenchFlags& flags) {
   if (!flags.trace.empty()) FUSEC_TRY(WriteTrace(flags.trace, BenchTrace(report)));
   std::fputs((flags.json ? BenchJson(report) : BenchText(report)).c_str(), stdout);
   NoteEdits(*program);
-  if (!flags.json) PrintNote("on " + program->device().name());
+  if (!flags.json) PrintNote("ran on " + program->device().name());
   return 0;
 }
 

@@ -66,7 +66,8 @@ void PrintSummary(const CompileFlags& flags, const CompileReport& report) {
             flags.output);
 }
 
-// The device that --tune measures on: a GPU if the model is compiled for one.
+// The device on which --tune measures: a GPU if the model is compiled for one. Fails if it is and
+// this machine has none.
 Result<std::string> TunedDevice(ArrayRef<std::string> targets) {
   const auto is_gpu = [](const std::string& target) { return target != "cpu"; };
   if (std::none_of(targets.begin(), targets.end(), is_gpu)) return "cpu";

@@ -10,18 +10,17 @@ namespace fusec {
 Command DeclareTune(CLI::App& app) {
   auto flags = std::make_shared<TuneFlags>();
   app.description(
-      "Measures on this machine the kernels that can compute each part of an artifact, and builds "
-      "the artifact again\n"
-      "with the fastest. Times are kept in the kernel cache, so that equal parts of other models "
-      "need no measuring.");
+      "Times on this machine the kernels that can compute each part of an artifact, and builds\n"
+      "the artifact again with the fastest ones. Times are kept in the kernel cache, so that a\n"
+      "part that another model has as well is not measured again.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   AddRepeated(app, "--dim", flags->dims,
-              "sizes of a symbolic dim to measure at (default: 1,16,128,1024,4096; if "
-              "there are several dims, these are their product)",
+              "sizes of a symbolic dim to measure at (default: 1,16,128,1024,4096; several dims "
+              "without this flag get equal sizes whose product is about these)",
               "NAME=SIZE,...");
   app.add_option("--time-limit", flags->time_limit_s,
-                 "start no measurement after S seconds (default: 60); the next call continues from "
-                 "there")
+                 "start no measurement after S seconds (default: 60); another fusec tune continues "
+                 "from there")
       ->type_name("S")
       ->check(CLI::Range(0.0, 86400.0));
   AddDevice(app, flags->device);
@@ -33,15 +32,15 @@ Command DeclareTune(CLI::App& app) {
 Command DeclareRefit(CLI::App& app) {
   auto flags = std::make_shared<RefitFlags>();
   app.description(
-      "Writes an artifact again with other weights: those of the same model after more training. "
-      "Kernels, tuning and edits\n"
-      "stay; the result is what compiling the model with these weights would give. Programs that "
-      "run the artifact take it with\n"
-      "fusec_update_weights, or model.update_weights in Python, between two of their runs.");
+      "Writes an artifact again with other weights, such as those of the same model after more\n"
+      "training. Kernels, tuning and edits stay; the result is what compiling the model with\n"
+      "these weights would give. A program that is running the artifact can load the new weights\n"
+      "between two runs, with fusec_update_weights (in Python: model.update_weights).");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   app.add_option("--weights", flags->weights,
-                 "the model with new weights, or tensors that replace the initializers of their "
-                 "names in --model (those that are not there stay as --model has them)")
+                 "the model with new weights, or a .safetensors file whose tensors replace the "
+                 "initializers of the same names in --model (initializers that the file lacks keep "
+                 "the values of --model)")
       ->required()
       ->type_name("MODEL.onnx|FILE.safetensors");
   app.add_option("--model", flags->model, "with a .safetensors file: the model it belongs to")
@@ -59,16 +58,13 @@ Command DeclareRefit(CLI::App& app) {
 Command DeclareShard(CLI::App& app) {
   auto flags = std::make_shared<ShardFlags>();
   app.description(
-      "Compiles a model whose embedding tables are spread over several machines or GPUs. OUT gets "
-      "an "
-      "artifact for each\n"
-      "shard (shard_0, shard_1, ...), which answers the look-ups in its tables, and one for all "
-      "the "
-      "rest (dense). OUT itself\n"
-      "is loaded like any artifact and runs all of them in one process; fusec.serve in Python runs "
-      "them on several.");
+      "Compiles a model so that its embedding tables are spread over several machines or GPUs.\n"
+      "OUT contains one artifact for each shard (shard_0, shard_1, ...), which answers the\n"
+      "look-ups in its tables, and one for the rest of the model (dense). OUT itself is loaded\n"
+      "like any artifact and runs all of them in one process; fusec.serve in Python runs them on\n"
+      "several machines.");
   app.add_option("MODEL.onnx", flags->compile.model, "the model")->required()->type_name("");
-  app.add_option("--shards", flags->shards, "how many there are")
+  app.add_option("--shards", flags->shards, "number of shards")
       ->required()
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
@@ -77,45 +73,46 @@ Command DeclareShard(CLI::App& app) {
       ->type_name("OUT");
   app.add_option(
          "--profile", flags->profile,
-         "ids of real requests, an array for each input: tables are put and cut by the rows "
-         "that these look up (default: as if every row were as likely)")
+         "ids of real requests, one array for each input: tables are placed and split by how often "
+         "these ids look up their rows (default: as if all rows were equally likely)")
       ->type_name("FILE.npz");
   AddRepeated(app, "--plan-dim", flags->plan_dims,
-              "size of a symbolic dim that the plan is made for (default: 1024)", "NAME=SIZE");
+              "size of a symbolic dim for which the plan is made (default: 1024)", "NAME=SIZE");
   app.add_option("--wire", flags->wire,
-                 "how f32 rows and sums cross from shards: f32 (the default), rounded to f16 or "
-                 "bf16, or int8 with a scale for each row")
+                 "format in which shards send f32 rows and sums: f32 (the default), f16 or bf16 "
+                 "(rounded), or int8 with a scale for each row")
       ->type_name("WORD")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "int8"}));
   app.add_option("--shard-memory", flags->shard_memory,
-                 "most bytes of tables on a shard, as in 16GB (default: no limit)")
+                 "limit on the bytes of the tables of one shard, such as 16GB (default: no limit)")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(false));
   app.add_option(
          "--replicate-below", flags->replicate_below,
-         "tables of at most this size stay in the dense part, which every replica of it has "
+         "tables of at most this size stay in the dense part, so that every replica of it has them "
          "(default: 1MB)")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--row-bandwidth", flags->row_gigabytes,
-                 "GB/s with which a shard reads rows of random ids, for the plan (default: 10)")
+                 "for the plan: bandwidth with which a shard reads rows of random ids, in GB/s "
+                 "(default: 10)")
       ->type_name("X")
       ->check(CLI::PositiveNumber);
   app.add_option("--network-bandwidth", flags->network_gigabits,
-                 "Gbit/s into or out of a machine, for the plan (default: 25)")
+                 "for the plan: bandwidth into or out of a machine, in Gbit/s (default: 25)")
       ->type_name("X")
       ->check(CLI::PositiveNumber);
   app.add_option("--message-time", flags->message_us,
-                 "us of a request to a shard and its answer beside their bytes, for the plan "
-                 "(default: 50)")
+                 "for the plan: fixed time of a request to a shard and its answer, in us, which is "
+                 "added to the time that their bytes take (default: 50)")
       ->type_name("X")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--dense-gflops", flags->dense_gigaflops,
-                 "GFLOP/s of a replica of the dense part, for the plan (default: 100)")
+                 "for the plan: speed of one replica of the dense part, in GFLOP/s (default: 100)")
       ->type_name("X")
       ->check(CLI::PositiveNumber);
   AddBuildFlags(app, flags->compile);
-  app.add_flag("--json", flags->json, "print the plan as JSON, as OUT/manifest.json has it");
+  app.add_flag("--json", flags->json, "print the plan as JSON, as it is in OUT/manifest.json");
   app.footer(
       "example: fusec shard ranker.onnx --shards 4 --profile ids.npz --shard-memory 64GB -o "
       "ranker\n"
@@ -126,11 +123,11 @@ Command DeclareShard(CLI::App& app) {
 Command DeclareSign(CLI::App& app) {
   auto flags = std::make_shared<SignFlags>();
   app.description(
-      "Signs an artifact with an OpenSSH key: OUT/SHA256SUMS lists its files, and "
-      "OUT/SHA256SUMS.sig is the signature.\n"
-      "A runtime whose environment names those who may sign, in FUSEC_ALLOWED_SIGNERS, loads "
-      "nothing else. Whatever changes\n"
-      "the artifact later (refit, tune, rebuild) takes the signature's worth away: sign it again.");
+      "Signs an artifact with an OpenSSH key: OUT/SHA256SUMS lists the hashes of its files, and\n"
+      "OUT/SHA256SUMS.sig is the signature. Where the environment variable FUSEC_ALLOWED_SIGNERS\n"
+      "names a file of allowed signers, the runtime loads only artifacts that one of them signed.\n"
+      "Changing the artifact later (refit, tune, rebuild) invalidates the signature: sign it "
+      "again.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   app.add_option("--key", flags->key,
                  "the private key, or the public one if an agent holds the private one")
@@ -146,17 +143,15 @@ Command DeclareSign(CLI::App& app) {
 Command DeclareEdit(CLI::App& app) {
   auto flags = std::make_shared<EditFlags>();
   app.description(
-      "Copies the code of kernels into the folder OUT.edit, where you edit it: KERNEL.cu for a "
-      "GPU, "
-      "and kernels.cc with\n"
-      "all kernels for the CPU. On a terminal, the editor of $VISUAL or $EDITOR opens them. Copies "
-      "that are there stay as\n"
-      "they are. The launch of a kernel stands in its header comment behind \"launch  :\", and is "
-      "edited there, too; dynamic\n"
-      "shared memory is added at its end as \", 4096 bytes of dynamic shared memory\".");
+      "Copies the code of kernels into the folder OUT.edit, where you edit it: KERNEL.cu for each\n"
+      "kernel of a GPU, and kernels.cc with all kernels of the CPU. On a terminal, the copies are\n"
+      "opened in the editor that $VISUAL or $EDITOR names. Existing copies are left as they are.\n"
+      "The launch of a kernel (grid and block size) is the line \"launch  :\" of its header\n"
+      "comment. It can be edited, too: append \", 4096 bytes of dynamic shared memory\" to give\n"
+      "the kernel dynamic shared memory.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   CLI::Option* kernels =
-      app.add_option("KERNEL", flags->kernels, "the kernels (default: all)")->type_name("");
+      app.add_option("KERNEL", flags->kernels, "the kernels to copy (default: all)")->type_name("");
   app.add_option("--from", flags->from, "take edited files from this folder instead")
       ->type_name("DIR")
       ->excludes(kernels);
@@ -169,34 +164,33 @@ Command DeclareEdit(CLI::App& app) {
 Command DeclareRebuild(CLI::App& app) {
   auto flags = std::make_shared<RebuildFlags>();
   app.description(
-      "Compiles the kernels whose code was edited, in OUT.edit (fusec edit) or in OUT itself, for "
-      "every target that has\n"
-      "them. Then it compares each of them alone with its unfused ops in double precision, as "
-      "verify --per-fusion does,\n"
-      "and times it beside the original. OUT stays as it was, and the exit code is 1, if an answer "
-      "differs by more than\n"
-      "its tolerance. Kernels for a GPU are checked where there is one. OUT/original keeps the "
-      "files "
-      "that edits replace;\n"
-      "the original of a kernel that was edited in OUT itself is generated again from the graph in "
-      "OUT/ir.");
+      "Compiles the kernels whose code was edited, in OUT.edit (see fusec edit) or in OUT itself,\n"
+      "for every target that has them. It then compares each of them alone with its unfused ops\n"
+      "in double precision, as fusec verify --per-fusion does, and times it beside the original.\n"
+      "If an answer differs by more than its tolerance, OUT stays as it was and the exit code\n"
+      "is 1. Kernels of a GPU are checked only if this machine has a GPU that can run them.\n"
+      "OUT/original keeps the files that edits replace; the original of a kernel that was edited\n"
+      "in OUT itself is generated again from the graph in OUT/ir.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   CLI::Option* edits =
       app.add_option("--edits", flags->edits, "the folder of edited files (default: OUT.edit)")
           ->type_name("DIR");
   CLI::Option* keep = app.add_flag("--keep-wrong", flags->keep_wrong,
-                                   "take the edits into OUT even if their check fails");
-  app.add_flag("--restore", flags->restore, "take the original kernels back; OUT.edit stays")
+                                   "put the edits into OUT even if their check fails");
+  app.add_flag("--restore", flags->restore,
+               "put the original kernels back into OUT; OUT.edit is kept")
       ->excludes(edits)
       ->excludes(keep);
   AddRepeated(app, "--dim", flags->dims,
-              "sizes of a symbolic dim to check and time at (default: check at 1,2,5,64 and at "
-              "several blocks, time at 64)",
+              "sizes of a symbolic dim to check and time at (default: check at 1,2,5,64 and at a "
+              "size that takes several blocks, time at 64)",
               "NAME=SIZE,...");
   AddRandomFlags(app, flags->random_flags);
   AddDevice(app, flags->device);
   app.get_option("--device")
-      ->description("check and time only on cpu, cuda or cuda:N (default: on each that is here)");
+      ->description(
+          "check and time only on cpu, cuda or cuda:N (default: on the CPU, and on a GPU if there "
+          "is one)");
   app.add_flag(
       "--json", flags->json,
       "print JSON, for scripts: result, pass, kernels[], checks[] with outputs[] and times[], "

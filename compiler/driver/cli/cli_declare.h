@@ -7,8 +7,8 @@
 
 namespace fusec {
 
-// Verbs declare their flags on `app` and give what is to be done once they are parsed. These change
-// an artifact; the others are where the command line is parsed.
+// Each function declares the flags of a verb on `app` and returns the command to run once they are
+// parsed. The other verbs are declared in cli_parse.cc.
 using Command = std::function<Result<int>()>;
 Command DeclareTune(CLI::App& app);
 Command DeclareRefit(CLI::App& app);

@@ -23,7 +23,8 @@ std::string Editor() {
   return "";
 }
 
-// The editor may be a command with arguments, so that a shell starts it.
+// Opens the files in the editor and returns its exit code. A shell starts the editor, because it
+// may be a command with arguments.
 int Open(const std::string& editor, ArrayRef<CopiedFile> files) {
   const std::string command = editor + " \"$@\"";
   std::vector<const char*> arguments = {"sh", "-c", command.c_str(), "sh"};
@@ -48,7 +49,7 @@ Result<int> RunEdit(const EditFlags& flags) {
   }
   for (const CopiedFile& file : files) {
     std::printf("%s\n", file.path.c_str());
-    if (file.was_there) PrintNote(file.path + " was there, and is left as it was");
+    if (file.was_there) PrintNote(file.path + " exists already, and is left as it is");
   }
   const std::string editor = Editor();
   if (flags.from.empty() && !editor.empty() && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
@@ -56,7 +57,7 @@ Result<int> RunEdit(const EditFlags& flags) {
       return Fail(ErrorKind::kToolchain, "the editor \"" + editor + "\" failed");
   }
   const bool usual = folder == WorkingCopyOf(flags.artifact);
-  PrintNote(std::string(flags.from.empty() ? "next: edit them, then " : "next: ") +
+  PrintNote(std::string(flags.from.empty() ? "next: edit these files, then " : "next: ") +
             "fusec rebuild " + flags.artifact + (usual ? "" : " --edits " + folder));
   return 0;
 }

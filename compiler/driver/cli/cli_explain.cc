@@ -37,16 +37,17 @@ void PrintStep(const ExplainedStep& step) {
   if (step.flops > 0)
     std::printf("    flops   %s\n", FormatCount(static_cast<double>(step.flops)).c_str());
   if (!step.edited.empty())
-    std::printf("    edited  its check alone against its unfused ops: %s\n", step.edited.c_str());
+    std::printf("    edited  check against its unfused ops: %s\n", step.edited.c_str());
   const std::string& function = step.code.function;
   if (!function.empty() && function != step.name)
-    std::printf("    code    that of %s, which is equal\n", function.c_str());
+    std::printf("    code    shared with the identical kernel %s\n", function.c_str());
 }
 
-// Edges that differ only in the reader are told once.
+// Prints the tensors that cross memory between kernels. Edges that differ only in the op that reads
+// the tensor are printed as one.
 void PrintEdges(const Explanation& e) {
   if (e.not_fused.empty()) return;
-  std::map<std::string, int64_t> crossing;  // each once, however many read it
+  std::map<std::string, int64_t> crossing;  // each tensor once, however many ops read it
   int64_t bytes = 0;
   for (const NotFusedEdge& edge : e.not_fused) {
     if (crossing.emplace(edge.tensor, edge.bytes).second) bytes += edge.bytes;
@@ -84,9 +85,8 @@ void PrintStoredTables(ArrayRef<StoredTable> tables) {
                     std::to_string(table.columns), Traffic(table.bytes_before),
                     Traffic(table.bytes)});
   }
-  std::printf(
-      "\ntables that are stored in fewer bits than the model has them in (--table-storage)\n\n%s",
-      FormatTable(rows, "llrrrr").c_str());
+  std::printf("\ntables that are stored in fewer bits than in the model (--table-storage)\n\n%s",
+              FormatTable(rows, "llrrrr").c_str());
 }
 
 void PrintFloat8Products(ArrayRef<Float8Product> products) {
@@ -95,11 +95,11 @@ void PrintFloat8Products(ArrayRef<Float8Product> products) {
   for (const Float8Product& product : products) {
     rows.push_back({"  " + product.layer, std::to_string(product.columns),
                     std::to_string(product.terms), FormatNumber(product.error),
-                    product.kept.empty() ? "fp8" : "as it is", product.kept});
+                    product.kept.empty() ? "fp8" : "not fp8", product.kept});
   }
   std::printf(
-      "\nproducts of factors in fp8 (--matmul-precision fp8), and the relative L2 error that this "
-      "causes for normally distributed rows\n\n%s",
+      "\nlayers that fp8 was considered for (--matmul-precision fp8), with the relative L2 error "
+      "that rounding to fp8 causes for normally distributed rows\n\n%s",
       FormatTable(rows, "lrrrll").c_str());
 }
 
@@ -112,8 +112,8 @@ void PrintPlacedTables(ArrayRef<PlacedTable> tables) {
                     table.cached_rows > 0 ? std::to_string(table.cached_rows) : "none"});
   }
   std::printf(
-      "\ntables whose rows kernels read over the bus (--table-placement); all other weights lie in "
-      "the GPU's memory\n\n%s",
+      "\ntables in host memory, whose rows kernels read over the bus (--table-placement); all "
+      "other weights are in GPU memory\n\n%s",
       FormatTable(rows, "llrr").c_str());
 }
 
@@ -122,7 +122,7 @@ void PrintAdapters(const ArtifactAdapters& adapters) {
   for (const AdapterSite& site : adapters.sites) {
     rows.push_back({"  " + site.module, std::to_string(site.inputs), std::to_string(site.outputs)});
   }
-  std::printf("\nlayers with %s of adapters of rank %s (--adapters)\n\n%s",
+  std::printf("\nlayers with %s for LoRA adapters of rank up to %s (--adapters)\n\n%s",
               Plural(adapters.slots.slots, "slot").c_str(),
               std::to_string(adapters.slots.rank).c_str(), FormatTable(rows, "lrr").c_str());
 }
@@ -169,13 +169,13 @@ void PrintPage(const Explanation& e) {
   std::printf("  %-14s %s of weights%s, %s of scratch\n", "memory", Traffic(e.weight_bytes).c_str(),
               on_host.c_str(), Traffic(e.arena_bytes).c_str());
   if (!e.run_time_outputs.empty()) {
-    std::printf("  %-14s %s (each run tells their sizes)\n", "outputs",
+    std::printf("  %-14s %s (their sizes depend on the data)\n", "outputs",
                 Join(e.run_time_outputs, ", ").c_str());
   }
   const auto is_edited = [](const ExplainedStep& step) { return !step.edited.empty(); };
   const int64_t edited = std::count_if(e.steps.begin(), e.steps.end(), is_edited);
   if (edited > 0) {
-    std::printf("  %-14s %s (fusec rebuild --restore takes the originals back)\n", "edited",
+    std::printf("  %-14s %s (fusec rebuild --restore puts the originals back)\n", "edited",
                 Plural(edited, "kernel").c_str());
   }
   for (const ExplainedStep& step : e.steps) PrintStep(step);
@@ -186,12 +186,12 @@ void PrintPage(const Explanation& e) {
   if (e.requests) PrintRequests(*e.requests);
   PrintEdges(e);
   if (e.tuning) {
-    std::printf("\nchosen by measuring on %s\n\n%s", e.tuning->device.c_str(),
+    std::printf("\nkernels chosen by measuring on %s\n\n%s", e.tuning->device.c_str(),
                 ChoicesText(*e.tuning).c_str());
   }
 }
 
-// The parts have the kernels.
+// Prints the plan of a sharded artifact, whose kernels are in its parts.
 Result<int> ExplainShards(const ExplainFlags& flags, const nlohmann::ordered_json& manifest) {
   if (!flags.kernel.empty() || flags.ptx || flags.weights || flags.dot)
     return tl::unexpected(CheckNotSharded(flags.artifact, "explain with these flags").error());
@@ -215,7 +215,7 @@ Result<int> RunExplain(const ExplainFlags& flags) {
     FUSEC_ASSIGN(const std::string page, KernelPage(flags.artifact, explanation.target, found));
     PrintStep(*found.step);
     if (!found.runs)
-      std::printf("    runs    at other sizes than %s\n", DimsText(explanation.dims).c_str());
+      std::printf("    runs    only at sizes other than %s\n", DimsText(explanation.dims).c_str());
     std::fputs(page.c_str(), stdout);
   } else if (flags.ptx) {
     FUSEC_ASSIGN(const auto kernels, ReadResources(flags.artifact, explanation.target));

@@ -13,8 +13,8 @@ void AddRepeated(CLI::App& app, const std::string& name, std::vector<std::string
 
 void AddDevice(CLI::App& app, std::string& device) {
   app.add_option("--device", device,
-                 "run on cpu, cuda or cuda:N, a sharded artifact on cuda:N,N,... (default: a GPU "
-                 "if there is one)")
+                 "run on cpu, cuda or cuda:N, or a sharded artifact on several GPUs, cuda:N,N,... "
+                 "(default: a GPU if there is one, else the CPU)")
       ->type_name("NAME")
       ->check([](const std::string& name) {
         const bool good = name == "cpu" || name == "cuda" ||
@@ -25,12 +25,13 @@ void AddDevice(CLI::App& app, std::string& device) {
 }
 
 void AddModelFlags(CLI::App& app, ModelFlags& flags) {
-  AddRepeated(app, "--freeze", flags.freezes, "make an input a constant (.npy or .pb)",
-              "NAME=FILE");
+  AddRepeated(app, "--freeze", flags.freezes,
+              "make an input a constant with the value in FILE (.npy or .pb)", "NAME=FILE");
   app.add_option(
          "--matmul-precision", flags.matmul_precision,
-         "arithmetic of products: of f32 highest (f32, the default), high (TF32) or medium (bf16); "
-         "fp8 rounds both factors of layers to 8 bits (E4M3) on a GPU that has such products")
+         "arithmetic of f32 matrix products: highest (f32, the default), high (TF32) or medium "
+         "(bf16); fp8 rounds both operands of layers to 8 bits (E4M3) on a GPU that can multiply "
+         "such numbers")
       ->type_name("WORD")
       ->check(CLI::IsMember({"highest", "high", "medium", "fp8"}));
   app.add_option("--fp8-budget", flags.float8_budget,
@@ -39,48 +40,49 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
       ->type_name("NUMBER")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--index-policy", flags.index_policy,
-                 "what an id outside its table means: error (the run fails and names the id, the "
-                 "default), clamp (the nearest row), wrap (the id modulo the rows), zero (a row of "
-                 "zeros)")
+                 "what a look-up of an id outside its table gives: error (the run fails and names "
+                 "the id, the default), clamp (the nearest row), wrap (the row at the id modulo "
+                 "the number of rows) or zero (a row of zeros)")
       ->type_name("WORD")
       ->check(CLI::IsMember({"error", "clamp", "wrap", "zero"}));
   AddRepeated(
       app, "--updatable", flags.updatable,
-      "decide nothing by the values of the initializers whose names match a pattern ('*' for "
-      "all), so that fusec refit can give them any others",
+      "let no decision of the compiler depend on the values of the initializers whose names match "
+      "PATTERN ('*' for all); fusec refit can then give them any other values",
       "PATTERN");
   AddRepeated(
       app, "--table-storage", flags.table_storage,
       "store the rows of the embedding tables whose name matches PATTERN (as in a shell: *, "
-      "?, [..]) as int8, int4, fp8, f16 or bf16; may be repeated, the last match counts",
+      "?, [..]) as int8, int4, fp8, f16 or bf16; if the flag is repeated, the last match counts",
       "PATTERN=STORAGE");
   AddRepeated(
       app, "--table-placement", flags.table_placement,
-      "where the embedding tables whose name matches PATTERN lie while a GPU runs the program: "
-      "device (its memory, the default) or host (page-locked memory, whose rows kernels read over "
-      "the bus, so that tables may be larger than the GPU); may be repeated, the last match "
-      "counts; it changes nothing on a CPU",
+      "memory of the embedding tables whose name matches PATTERN when a GPU runs the model: "
+      "device (GPU memory, the default) or host (page-locked host memory, which kernels read over "
+      "the bus, so that tables may be larger than GPU memory); if the flag is repeated, the last "
+      "match counts; it has no effect on a CPU",
       "PATTERN=PLACE");
   app.add_option(
          "--table-cache", flags.table_cache,
-         "keep the rows that are looked up most often in tables of host memory (--table-placement) "
-         "in the GPU's memory as well: SIZE is what this takes in all, as in 2GB, or a share of "
-         "the tables' rows, as in 10%; it is filled while the model serves")
+         "cache rows of tables in host memory (--table-placement) in GPU memory: those that are "
+         "looked up most often. SIZE is the total size of the cache, such as 2GB, or a share of "
+         "the tables' rows, such as 10%; the cache fills while the model serves")
       ->type_name("SIZE");
   app.add_option(
          "--adapters", flags.adapters,
-         "keep LoRA adapters in slots, for adapters of up to that rank that are loaded "
-         "while the model serves; the input adapter_id says for each row of the batch which "
-         "slot it takes, -1 for none (slot 0 holds the model's own adapter)")
+         "keep LoRA adapters in N slots, into which adapters of up to the given rank can be loaded "
+         "while the model serves; the new input adapter_id gives for each row of the batch the "
+         "slot of its adapter, or -1 for none (slot 0 holds the model's own adapter)")
       ->type_name("slots=N,rank=N");
   AddRepeated(app, "--per-request", flags.per_request,
-              "inputs, by name or pattern, that come once per request: their first dim becomes 1, "
-              "what depends on them alone is computed once, and all items of the batch share it",
+              "inputs, by name or pattern, that all items of a request share: their first dim "
+              "becomes 1, and what depends on them alone is computed once for all items of the "
+              "batch",
               "INPUT", ',');
   app.add_flag("--request-map", flags.request_map,
-               "a call may have several requests: the first dim of inputs per request becomes "
-               "`requests`, and the input request_of_item, i64[batch], says for each item which of "
-               "them it belongs to");
+               "with --per-request, let a call have several requests: the first dim of the inputs "
+               "per request becomes `requests`, and the new input request_of_item, i64[batch], "
+               "gives for each item the request that it belongs to");
   AddRepeated(app, "--disable-fusion", flags.disabled_fusions,
               "switch off a fusion or a rewrite of weights (fusec opt --passes=help lists them)",
               "NAME", ',');
@@ -89,25 +91,26 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
       "keep LoRA adapters as layers of their own instead of merging them into the weights");
   app.add_flag("--round-every-op", flags.round_every_op,
                "round f16 and bf16 values after every op, as unfused ops would, instead of only "
-               "where a kernel stores; weights then stay unmerged");
+               "where a kernel stores them; weights are then neither merged nor scaled");
   app.add_flag(
       "--batch-invariant", flags.batch_invariant,
-      "give a row the same bits in every batch and at every place in it: one kernel and one "
-      "order of sums for all sizes, without libraries");
+      "give a row of the batch the same bits in the answer whatever the size of the batch and its "
+      "place in it: one kernel and one order of sums for all sizes, without libraries");
 }
 
 void AddBuildFlags(CLI::App& app, CompileFlags& flags) {
   AddRepeated(
       app, "--target", flags.targets,
-      "what to compile for, a list: native (this machine, the default), cpu, sm_80, sm_90a, ...",
+      "what to compile for, a list of cpu, sm_80, sm_90a, ... or native (cpu and sm_90a, the "
+      "default)",
       "LIST", ',');
   AddRepeated(app, "--dim", flags.dims,
               "limit the sizes of a symbolic dim to a range, or fix it to one size",
               "NAME=LOW..HIGH");
   AddModelFlags(app, flags.model_flags);
   app.add_option("--cpu-level", flags.cpu_level,
-                 "instruction set of the CPU code: both (x86-64-v3 and v4, the default), or one of "
-                 "x86-64-v3, x86-64-v4, native")
+                 "instruction set of the CPU code: both (x86-64-v3 and x86-64-v4, the default), or "
+                 "one of x86-64-v3, x86-64-v4, native")
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"both", "x86-64-v3", "x86-64-v4", "native"}));
 }
@@ -120,12 +123,12 @@ void AddRandomFlags(CLI::App& app, RandomFlags& flags) {
         const char* end = text.data() + text.size();
         const auto [read, error] = std::from_chars(text.data(), end, seed);
         const bool good = error == std::errc() && read == end;
-        return good ? std::string() : text + " is no whole number from 0 to 2^64 - 1";
+        return good ? std::string() : text + " is not a whole number from 0 to 2^64 - 1";
       });
   app.add_option(
          "--ids", flags.ids,
-         "how random ids spread over a table: uniform (the default), or zipf (skewed: a few ids "
-         "dominate)")
+         "how random ids are distributed over a table: uniform (the default), or zipf (a few ids "
+         "are far more frequent than the others)")
       ->type_name("WORD")
       ->check(CLI::IsMember({"uniform", "zipf"}));
 }

@@ -14,8 +14,8 @@ namespace fusec {
 
 namespace {
 
-// One line per ONNX op type; ops that never come from ONNX have one with an empty type, and ops
-// that import writes down in others one with an empty name.
+// One line per ONNX op type. For ops of the IR that ONNX does not have, `onnx` is empty; for ONNX
+// ops that import expands into other ops, `name` is empty.
 struct OpLine {
   std::string name;
   std::string onnx;

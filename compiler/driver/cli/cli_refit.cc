@@ -23,7 +23,7 @@ Result<int> RunRefit(const RefitFlags& flags) {
   for (const std::string& warning : report->warnings) PrintWarning(warning);
   PrintNote(
       fmt::format("wrote {} in {:.2f} s with the weights of {}: {} of {} and {} of {} bytes "
-                  "changed, no kernel",
+                  "changed, and no kernel",
                   output, report->seconds, flags.weights, report->changed_tensors,
                   Plural(report->tensors, "tensor"), report->changed_bytes, report->bytes));
   return 0;

@@ -13,7 +13,7 @@ namespace fusec {
 
 namespace {
 
-// "min -1.2 max 3.4 mean 0.11", and how many are not finite.
+// "min -1.2  max 3.4  mean 0.11" of the finite elements, and how many elements are not finite.
 std::string Summary(const TensorData& data) {
   double low = INFINITY, high = -INFINITY, sum = 0;
   int64_t finite = 0;
@@ -38,7 +38,7 @@ std::string Summary(const TensorData& data) {
   return rest == 0 ? text : text + "  " + std::to_string(rest) + " not finite";
 }
 
-// "SLOT=PATH".
+// Loads an adapter into a slot; `flag` is "SLOT=PATH".
 Result<void> LoadAdapter(const std::string& flag, runtime::Program& program) {
   const size_t equals = flag.find('=');
   int64_t slot = 0;

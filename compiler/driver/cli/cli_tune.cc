@@ -22,7 +22,7 @@ void PrintSummary(const TuneFlags& flags, const TuneReport& report) {
   PrintNote("tuned " + flags.artifact + " for " + report.tuning.device);
   PrintNote(Plural(report.measured, "measurement") + " and " + std::to_string(report.remembered) +
             " remembered in " + Seconds(report.seconds) + ", " + Plural(report.changed, "kernel") +
-            " of " + std::to_string(report.tuning.regions.size()) + " faster by another choice");
+            " of " + std::to_string(report.tuning.regions.size()) + " replaced by faster ones");
   if (report.left_out > 0) {
     PrintWarning(Plural(report.left_out, "measurement") +
                  " left out because time ran out (--time-limit); their kernels stay as planned");
@@ -40,7 +40,7 @@ Result<int> RunTune(const TuneFlags& flags) {
     std::string said;
     options.progress = [&](const std::string& stage, double fraction) {
       progress.Update(stage, fraction);
-      // Where no line can be redrawn, each stage has its own.
+      // Without a terminal, a line cannot be redrawn, so each stage is printed on its own line.
       if (!isatty(STDERR_FILENO) && stage != said) PrintNote(said = stage);
     };
     report = TuneArtifact(options);

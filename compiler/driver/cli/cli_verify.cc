@@ -21,9 +21,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of answers that differ from onnxruntime's, `ours` being their comparison with the interpreter,
-// which they passed, and `theirs` that of onnxruntime's: where that is no better, the difference is
-// its own.
+// Judges an output that differs from onnxruntime's but passed its comparison with the interpreter.
+// `ours` is that comparison and `theirs` compares onnxruntime's output with the interpreter. If
+// onnxruntime is no closer to the interpreter, the output passes and the note says so. It also
+// passes if `ours` has ill-conditioned elements.
 void JudgeByInterpretersWord(const Comparison& ours, const Comparison& theirs,
                              Comparison& comparison) {
   const bool is_closer = ours.rel_l2 <= theirs.rel_l2 && ours.misplaced <= theirs.misplaced;
@@ -35,17 +36,18 @@ void JudgeByInterpretersWord(const Comparison& ours, const Comparison& theirs,
                               : ours.note;
 }
 
-// Whether onnxruntime can run the model. That it cannot is told as a note: the interpreter has
-// judged it already, and further sizes would only repeat the note.
+// Appends the comparisons with onnxruntime's outputs, and returns whether onnxruntime could run the
+// model. If it could not, a note says why: the interpreter has judged the outputs already, and
+// onnxruntime need not be asked at further sizes.
 bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, const Inputs& inputs,
                         ArrayRef<TensorData> outputs, ArrayRef<ReferenceTensor> interpreted,
                         const DimValues& dims, std::vector<Judgement>& judgements) {
-  const size_t first = judgements.size() - outputs.size();  // of the interpreter's
+  const size_t first = judgements.size() - outputs.size();  // the interpreter's first judgement
   const runtime::Manifest& manifest = subject.program->manifest();
   const Result<NamedTensors> expected =
       judge.Run(subject.model, ModelInputs(subject, inputs, dims));
   if (!expected) {
-    if (Interrupted()) return false;  // of which it is told elsewhere
+    if (Interrupted()) return false;  // RunVerify reports the interrupt
     PrintNote("not compared with onnxruntime at " + DimsText(dims) +
               " and later sizes: " + expected.error().message);
     return false;
@@ -71,7 +73,8 @@ bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
   return true;
 }
 
-// Whether onnxruntime gives the same answer, without the interpreter's help.
+// Whether the output passes its comparison with onnxruntime itself, without
+// JudgeByInterpretersWord.
 bool IsJudgedByOnnxruntime(const Judgement& judgement, ArrayRef<Judgement> judgements) {
   return std::any_of(judgements.begin(), judgements.end(), [&](const Judgement& other) {
     return other.against == "onnxruntime" && other.dims == judgement.dims &&
@@ -80,7 +83,7 @@ bool IsJudgedByOnnxruntime(const Judgement& judgement, ArrayRef<Judgement> judge
   });
 }
 
-// Whether so few elements could not be judged that the others tell something; a note says how many.
+// Whether at least half of all elements could be judged. If some could not, a note says how many.
 bool JudgesEnough(ArrayRef<Judgement> judgements) {
   int64_t elements = 0, unjudged = 0;
   for (const Judgement& judgement : judgements) {
@@ -91,22 +94,23 @@ bool JudgesEnough(ArrayRef<Judgement> judgements) {
   if (unjudged == 0) return true;
   const bool is_enough = 2 * unjudged <= elements;
   PrintNote(std::to_string(unjudged) + " of " + Plural(elements, "element") +
-            " cannot be judged, as rounding moves the reference itself that far" +
-            (is_enough ? "" : "; expected at most half of them"));
+            " cannot be judged, because rounding moves the reference itself by as much" +
+            (is_enough ? "" : "; expected at most half of all elements"));
   return is_enough;
 }
 
-// What --drift-bound and --labels need.
+// Checks that --drift-bound and --labels are used with flags that they work with.
 Result<void> CheckDriftFlags(const VerifyFlags& flags) {
   if (!flags.drift_bound && flags.labels.empty()) return {};
   const char* flag = flags.drift_bound ? "--drift-bound" : "--labels";
   if (flags.per_fusion || flags.bisect) {
     return Fail(ErrorKind::kUsage,
                 std::string(flag) + ": " + (flags.bisect ? "--bisect" : "--per-fusion") +
-                    " compares with the stored tables, which drift is not about");
+                    " compares on the stored tables only, so that no drift is measured");
   }
   if (!flags.labels.empty() && flags.inputs.empty())
-    return Fail(ErrorKind::kUsage, "--labels: expected --inputs, whose scores they are about");
+    return Fail(ErrorKind::kUsage,
+                "--labels: expected --inputs, the data to whose scores the labels belong");
   return {};
 }
 
@@ -154,7 +158,7 @@ void PrintTables(ArrayRef<Judgement> judgements) {
 }  // namespace
 
 Result<int> RunVerify(const VerifyFlags& flags) {
-  std::error_code ignored;  // LoadSubject tells of a path that cannot be looked at
+  std::error_code ignored;  // LoadSubject reports a path that cannot be read
   if (!flags.model.empty() && std::filesystem::is_regular_file(flags.subject, ignored))
     return Fail(ErrorKind::kUsage,
                 "--model is for an artifact, and " + flags.subject + " is a model");
@@ -176,9 +180,8 @@ Result<int> RunVerify(const VerifyFlags& flags) {
     if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
     if (subject.with_own_tables) {
       PrintNote(
-          "onnxruntime would run the model with its own tables: the interpreter, which has those "
-          "of "
-          "the artifact, judges alone");
+          "onnxruntime could run only the model's own tables, not those that the artifact stores: "
+          "the interpreter judges alone");
     } else if (!judge) {
       PrintNote(
           "no python3 with onnxruntime was found (FUSEC_PYTHON names one): the interpreter judges "
@@ -186,7 +189,7 @@ Result<int> RunVerify(const VerifyFlags& flags) {
     }
     bool ask_onnxruntime = judge.has_value();
     FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject));
-    // One context, which goes from size to size as that of a server does.
+    // One context runs all sizes, as a server's context does.
     FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject.program));
     for (size_t i = 0; i < cases.size(); ++i) {
       const auto& [dims, inputs] = cases[i];

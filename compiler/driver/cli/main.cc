@@ -13,8 +13,9 @@
 
 namespace {
 
-// An error is one line, whatever names are in it. A model's problems are a list, and the log of a
-// compiler stands behind a line that ends in a colon.
+// The error's text as it is printed. Most errors are one line, so line breaks in names become '?'.
+// Errors of a model or of the toolchain may have several lines, and so may a compiler's log, which
+// follows a line that ends in a colon.
 std::string TextOf(const fusec::Error& error) {
   std::string text = error.message;
   const bool may_be_list = error.kind == fusec::ErrorKind::kModel ||
@@ -29,7 +30,8 @@ std::string TextOf(const fusec::Error& error) {
 // The program `fusec`. Its command line is described in README.md and by `fusec -h`.
 int main(int argc, char** argv) {
   constexpr int kInterrupted = 130;  // 128 + SIGINT, as shells count
-  // A write beyond `ulimit -f` is then an error like that of a full disk, which cleans up.
+  // With the signal ignored, a write beyond `ulimit -f` fails like one to a full disk, and partial
+  // files are removed.
   std::signal(SIGXFSZ, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
@@ -42,7 +44,7 @@ int main(int argc, char** argv) {
       fusec::PrintError(TextOf(code.error()));
       return static_cast<int>(code.error().kind);
     }
-    // A full disk shows here at the latest.
+    // Buffered output that a full disk cannot take fails here at the latest.
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
       fusec::PrintError("cannot write the results to stdout");
       return static_cast<int>(fusec::ErrorKind::kToolchain);
@@ -52,7 +54,7 @@ int main(int argc, char** argv) {
     fusec::PrintError("out of memory");
     return static_cast<int>(fusec::ErrorKind::kToolchain);
   } catch (const std::exception& bug) {
-    fusec::PrintError(std::string("a bug of fusec: ") + bug.what());
+    fusec::PrintError(std::string("a bug in fusec: ") + bug.what());
     return fusec::kBugExitCode;
   }
 }

@@ -26,8 +26,8 @@ bool Launches(const Json& step, const Edit& edit) {
          std::count(edit.functions.begin(), edit.functions.end(), FunctionOf(step)) > 0;
 }
 
-// What differs between the text and the original, and whether it can be launched with the dims that
-// the artifact has.
+// Sets the functions and launches that differ between the text and the original. An error says why
+// a kernel cannot be launched as its header comment states.
 Result<void> Compare(ArrayRef<std::string> symbols, Edit& edit) {
   const KernelParts before = PartsOf(CopyToEdit(edit.source->original)), now = PartsOf(edit.text);
   for (const KernelPart& original : before.kernels) {
@@ -52,11 +52,11 @@ Result<void> Compare(ArrayRef<std::string> symbols, Edit& edit) {
   return {};
 }
 
-// The texts of targets' kernels, by target, as far as they were asked for.
+// The texts of kernels by path, for each target for which they have been generated again.
 using TextsOfTargets = std::map<std::string, std::map<std::string, std::string>>;
 
-// The texts for several GPUs are one file, which holds that of the last target. Whether it is that
-// of `target`, too.
+// Whether the edited file is also the text for `target`. All GPU targets share one file for a
+// kernel, which holds the text of the last target; the texts may differ.
 Result<bool> HasText(const EditableArtifact& artifact, const std::string& target, const Edit& edit,
                      TextsOfTargets& texts) {
   std::string last;
@@ -73,7 +73,8 @@ Result<bool> HasText(const EditableArtifact& artifact, const std::string& target
   return texts[target][edit.source->path] == edit.source->original;
 }
 
-// An error of the text becomes the user's, in the words of the compiler.
+// The error of a failed compilation: kInput with the compiler's log if the log names a line of the
+// edited file, else kToolchain.
 tl::unexpected<Error> CompileError(const Edit& edit, const std::string& target,
                                    const std::string& message) {
   // NVRTC writes "file(12): error", and others "file:12:3: error".
@@ -83,7 +84,7 @@ tl::unexpected<Error> CompileError(const Edit& edit, const std::string& target,
       std::regex_replace(message, std::regex(quoted + R"(\(([0-9]+)\))"), edit.file + ":$1");
   const bool names_line = std::regex_search(log, std::regex(quoted + ":[0-9]+"));
   if (!names_line) return Fail(ErrorKind::kToolchain, message);
-  const size_t end = log.find('\n');  // of what the compiler's caller said
+  const size_t end = log.find('\n');  // end of the first line, which is replaced by this one
   return Fail(ErrorKind::kInput,
               edit.file + " cannot be compiled for " + target +
                   (end == std::string::npos ? ": " + log : ":" + log.substr(end)));
@@ -102,12 +103,13 @@ Result<void> BuildGpu(const Edit& edit, const std::string& target, Json& json, E
   return {};
 }
 
-// The library launches its kernels as the manifest says now.
+// The CPU library contains the launches of its kernels, which are generated from the new manifest.
 Result<void> BuildCpu(const Edit& edit, const std::string& target, const Json& json,
                       EditedFiles& made) {
   const bool batch_invariant = made.manifest.value("batch_invariant", false);
   const auto manifest = runtime::ParseManifest(made.manifest.dump(), edit.source->path);
-  if (!manifest) return Fail(ErrorKind::kInput, manifest.error().message);  // of a launch as edited
+  // A manifest with a bad launch is the fault of an edit.
+  if (!manifest) return Fail(ErrorKind::kInput, manifest.error().message);
   const std::string launches =
       EmitLaunches(runtime::LaunchTexts(*manifest, manifest->targets.at(target)));
   made.files["cpu/launches.cc"] = launches;
@@ -126,7 +128,8 @@ void MarkSteps(const Edit& edit, Json& json) {
   for (Json& step : json["steps"]) {
     if (!Launches(step, edit)) continue;
     step["edited"] = {{"original", HashOf(edit.source->original)}, {"check", "not run"}};
-    // What the compiler has proven of its own text need not hold of this one.
+    // Properties that the compiler has proven for the original text may not hold for the edited
+    // one.
     step["outputs_in_device_memory"] = true;
     if (step.value("dependent_launch", false))
       step["dependent_launch"] = edit.text.find("griddepcontrol.wait") != std::string::npos;
@@ -184,8 +187,8 @@ Result<EditedFiles> BuildEdits(const EditableArtifact& artifact, ArrayRef<Edit> 
       if (!launches) continue;
       FUSEC_ASSIGN(const bool has_text, HasText(artifact, name, edit, texts));
       if (!has_text) {
-        made.warnings.push_back(edit.file + " is not the text for " + name +
-                                ", which keeps the kernel that it has");
+        made.warnings.push_back(edit.file + " is not the text that was compiled for " + name +
+                                ", so " + name + " keeps its kernel");
         continue;
       }
       MarkSteps(edit, target);
@@ -235,7 +238,8 @@ Result<void> WriteEditedManifest(const EditableArtifact& artifact, const EditedF
   Json manifest = edited.manifest;
   manifest["files"] = hashes;
   const std::string text = ManifestText(manifest), name = artifact.path + "/manifest.json";
-  if (const auto parsed = runtime::ParseManifest(text, name); !parsed)  // of a launch as edited
+  // A manifest with a bad launch is the fault of an edit.
+  if (const auto parsed = runtime::ParseManifest(text, name); !parsed)
     return Fail(ErrorKind::kInput, parsed.error().message);
   return WriteFileIn(folder, "manifest.json", text);
 }

@@ -9,35 +9,35 @@
 
 namespace fusec {
 
-// A source whose text differs from the compiler's.
+// A source file of kernels whose text differs from the one that the compiler generated.
 struct Edit {
   const KernelSource* source = nullptr;
   std::string text;
-  std::string file;                              // where the user edits it, for messages
+  std::string file;                              // path of the edited file, for messages
   std::vector<std::string> functions;            // the kernels that differ
-  std::map<std::string, StatedLaunch> launches;  // of those whose launch differs, by function
+  std::map<std::string, StatedLaunch> launches;  // launches that differ, by function
 };
 
-// The texts that differ: those of the working copy, if `folder` is one (""), else those that lie in
-// the artifact. An error names the file and line of a launch that does not fit its kernel.
+// The texts that differ from the originals, in the working copy `folder` ("" for none) or in the
+// artifact itself. An error names the file and line of a launch that does not fit its kernel.
 Result<std::vector<Edit>> FindEdits(const EditableArtifact& artifact, const std::string& folder);
 
-// What edits make of an artifact: its manifest, and the files that are new or other bytes.
+// The manifest of an edited artifact, and its files that are new or changed.
 struct EditedFiles {
   EditableArtifact::Json manifest;  // without the hashes of files
   std::map<std::string, std::string> files;
   std::vector<std::string> warnings;
 };
 
-// Compiles the edited kernels for every target that has them; the others keep their machine code.
-// On a GPU, each edited kernel becomes a module of its own. An error of the text is kInput, and
-// shows the compiler's log with the lines of Edit::file.
+// Compiles the edited kernels for every target that has them; other kernels keep their machine
+// code. On a GPU, each edited source becomes a module of its own. An error in the text is of kind
+// kInput and shows the compiler's log with the line numbers of Edit::file.
 Result<EditedFiles> BuildEdits(const EditableArtifact& artifact, ArrayRef<Edit> edits);
 
-// Marks the edited kernels of a target with what their check said.
+// Marks the edited kernels of a target with the result of their check, "passed" or "failed".
 void MarkChecked(const std::string& target, const std::string& check, EditedFiles& edited);
 
-// Fills an empty folder with the edited artifact; WriteEditedManifest writes only the manifest.
+// Writes the edited artifact into an empty folder; WriteEditedManifest writes only its manifest.
 Result<void> WriteEdited(const EditableArtifact& artifact, const EditedFiles& edited,
                          const std::string& folder);
 Result<void> WriteEditedManifest(const EditableArtifact& artifact, const EditedFiles& edited,

@@ -29,7 +29,7 @@ Steps EditedSteps(const runtime::Program& program) {
   return edited;
 }
 
-// One dim of that size and the others small, as far as their ranges allow it.
+// Sizes with one dim of the given size and small others, all within their ranges.
 DimValues WithOneDim(const runtime::Manifest& manifest, const DimRange& one, int64_t size) {
   constexpr int64_t kSmall = 2;
   DimValues dims;
@@ -38,7 +38,8 @@ DimValues WithOneDim(const runtime::Manifest& manifest, const DimRange& one, int
   return dims;
 }
 
-// The sizes of a dim to try a step at, ascending: 1, 2, 3, 5, 9, ... and the first of its range.
+// The sizes of a dim at which a step is tried, ascending: 1, 2, 3, 5, 9, ... and, for an
+// alternative, the least size at which it runs.
 Result<std::vector<int64_t>> SizesToTry(const runtime::Manifest& manifest,
                                         const runtime::Step& step, const DimRange& one) {
   constexpr int64_t kLargest = 4097;
@@ -62,9 +63,8 @@ Result<std::vector<int64_t>> SizesToTry(const runtime::Manifest& manifest,
   return sizes;
 }
 
-// Of the sizes that are tried those at which a step runs with several blocks, and few elements:
-// with one block alone, a wrong number of blocks would not show. If there are none, those with
-// most.
+// The smallest tried sizes at which a step runs with at least three blocks, or with the most blocks
+// if there are none. With one block, a wrong number of blocks would not be noticed.
 Result<std::optional<DimValues>> SizesOfSeveralBlocks(const runtime::Manifest& manifest,
                                                       const runtime::Step& step) {
   constexpr int64_t kBlocks = 3;
@@ -91,7 +91,7 @@ Result<std::optional<DimValues>> SizesOfSeveralBlocks(const runtime::Manifest& m
 
 struct Sizes {
   std::vector<VerifyCase> cases;
-  size_t needed = 0;  // as many of the cases must run; random data may not suit the others
+  size_t needed = 0;  // the first `needed` cases must run; the others may be refused for their data
 };
 
 Result<Sizes> SizesToCheck(const Subject& subject, const EditChecks& checks) {
@@ -108,7 +108,8 @@ Result<Sizes> SizesToCheck(const Subject& subject, const EditChecks& checks) {
   for (const runtime::Step* step : EditedSteps(*subject.program)) {
     FUSEC_ASSIGN(const auto dims, SizesOfSeveralBlocks(manifest, *step));
     if (!dims || !known.insert(*dims).second) continue;
-    // Other data than above: memory that a kernel leaves unwritten must not hold its answers.
+    // Uses other data than above, so that memory that a kernel leaves unwritten does not hold the
+    // right answers.
     RandomFlags other = checks.random_flags;
     other.seed += known.size();
     FUSEC_ASSIGN(Inputs inputs, RandomInputs(manifest, *dims, other));
@@ -121,7 +122,8 @@ bool IsWorse(const Comparison& a, const Comparison& b) {
   return a.pass != b.pass ? !a.pass : a.rel_l2 > b.rel_l2;
 }
 
-// Of every result of every edited kernel the sizes at which it was worst.
+// Collects judgements, and keeps for every result of every edited kernel the worst one of all
+// sizes.
 class WorstJudgements {
  public:
   void Add(ArrayRef<RegionJudgement> judgements, const std::set<std::string>& edited) {
@@ -146,13 +148,13 @@ class WorstJudgements {
   std::vector<RegionJudgement> worst_;
 };
 
-// The fastest of some samples, in microseconds, by step.
+// The fastest sample of each step, in microseconds.
 using Times = std::map<size_t, double>;
 
 Result<void> AddTimes(const runtime::Program& program, const DimValues& dims,
                       const EditChecks& checks, Times& times) {
   constexpr int kSamples = 20;
-  constexpr uint64_t kSets = 2;  // of inputs, so that a run does not find its own in a cache
+  constexpr uint64_t kSets = 2;  // sets of inputs in turn, so that none is in a cache already
   std::vector<Inputs> sets;
   std::vector<std::unique_ptr<runtime::Context>> contexts;
   std::vector<runtime::Context*> pointers;
@@ -238,7 +240,8 @@ Result<std::vector<EditTime>> TimeEdits(const std::string& folder, const std::st
   FUSEC_ASSIGN(const auto edited, LoadProgram(folder, checks.device));
   FUSEC_ASSIGN(const auto before, LoadProgram(original, checks.device));
   const auto& steps = edited->device().target().steps;
-  // In turn, so that both meet the same disturbances, of which a CPU has more.
+  // Both are timed in turn, so that disturbances affect both. A CPU needs more rounds, as its times
+  // vary more.
   const int rounds = edited->device().has_device_memory() ? 3 : 10;
   FUSEC_ASSIGN(const auto cases,
                DimCases(checks.dims, DimRanges(edited->manifest()), {kDefaultSize}));

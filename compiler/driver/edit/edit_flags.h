@@ -11,14 +11,14 @@ namespace fusec {
 struct EditFlags {
   std::string artifact;
   std::vector<std::string> kernels;
-  std::string from;  // a folder with edited files
-  std::string copy;  // the folder to open; "" for the usual one
+  std::string from;  // a folder with edited files; "" for none
+  std::string copy;  // the folder to copy to; "" for OUT.edit
 };
 
 // The flags of `fusec rebuild`.
 struct RebuildFlags {
   std::string artifact;
-  std::string edits;  // the working copy; "" for the usual one
+  std::string edits;  // the folder of edited files; "" for OUT.edit
   std::string device;
   std::vector<std::string> dims;
   RandomFlags random_flags;

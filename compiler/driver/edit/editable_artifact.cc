@@ -65,8 +65,8 @@ Result<void> ReadSources(EditableArtifact& artifact) {
     if (HashOf(source.original) == artifact.hashes.at(path)) continue;
     return Fail(ErrorKind::kArtifact,
                 file +
-                    ": was altered, and its original is of another version of fusec, so that "
-                    "it cannot be made again; compile the model again");
+                    ": was altered, and its original cannot be generated again, because another "
+                    "version of fusec compiled it; compile the model again");
   }
   return {};
 }
@@ -115,7 +115,7 @@ Result<std::map<std::string, std::string>> EmitAgain(const std::string& artifact
 Result<std::vector<const KernelSource*>> SourcesOf(const EditableArtifact& artifact,
                                                    ArrayRef<std::string> kernels) {
   std::vector<std::string> names;
-  std::map<std::string, std::vector<std::string>> paths;  // of the sources with that kernel
+  std::map<std::string, std::vector<std::string>> paths;  // paths of sources, by kernel
   ForEachKernel(artifact.original, [&](const Json& step) {
     const std::string name = step.at("name");
     if (paths.count(name) == 0) names.push_back(name);
@@ -178,7 +178,7 @@ Result<void> WriteFileIn(const std::string& folder, const std::string& path,
   fs::create_directories(fs::path(file).parent_path(), error);
   if (error)
     return Fail(ErrorKind::kUsage, "cannot create a folder for " + file + ": " + error.message());
-  fs::remove(file, error);  // not through a hard link
+  fs::remove(file, error);  // writing to a hard link would change the other file, too
   return WriteFile(file, bytes);
 }
 

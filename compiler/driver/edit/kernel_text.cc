@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kHeading = "// kernel  : ";
 constexpr std::string_view kLaunch = "// launch  : ";
-constexpr std::string_view kMore = "//           ";  // goes on with the entry above
+constexpr std::string_view kMore = "//           ";  // continues the entry of the line above
 
 std::vector<std::string> LinesOf(const std::string& text) {
   std::vector<std::string> lines;

@@ -25,10 +25,10 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// Exit codes of the process that checks, besides those of errors.
+// Exit codes of the process that runs a check, besides those of errors.
 constexpr int kPassed = 0, kFailed = 1, kNoDevice = 100;
 
-// Of the folder in which a device is checked, with --json: what was found.
+// With --json, the file with the results, in the folder in which a device is checked.
 constexpr const char* kReport = "/report.json";
 
 // Whether the edited kernels pass. Prints tables, or writes kReport.
@@ -48,7 +48,8 @@ Result<bool> CheckAndTime(const std::string& folder, const std::string& scratch,
   return report.Passes();
 }
 
-// In a process of its own, before which nothing may have used the GPU's driver.
+// Runs a check in a child process and returns the child's exit code. The parent process must not
+// have used the GPU's driver.
 int ExitCodeOfCheck(const std::string& folder, const std::string& scratch,
                     const std::string& original, const EditChecks& checks, bool as_json) {
   if (checks.device != "cpu" && !runtime::GpuArchitecture()) return kNoDevice;
@@ -80,19 +81,20 @@ std::vector<std::string> KernelsOf(ArrayRef<Edit> edits) {
   return names;
 }
 
-// "k00_softmax", or how many where they are many.
+// The names of the kernels, or only their number if there are many.
 std::string KernelsText(ArrayRef<std::string> names) {
   constexpr size_t kMost = 4;
   if (names.size() > kMost) return Plural(static_cast<int64_t>(names.size()), "kernel");
   return Join(names, ", ");
 }
 
-// With --json all that goes to stdout. `result`: what became of the artifact.
+// The document that --json prints. `result` says what was done to the artifact: "unchanged",
+// "rebuilt", "left" or "restored".
 struct Outcome {
   const char* result = "unchanged";
-  std::vector<std::string> kernels;      // whose texts were edited
+  std::vector<std::string> kernels;      // kernels whose texts were edited
   Json checks = Json::array();           // EditReportJson of every device
-  std::vector<std::string> not_checked;  // targets that no device here runs
+  std::vector<std::string> not_checked;  // targets that no device of this machine runs
   bool pass = true;
 
   void Print() const {
@@ -118,7 +120,7 @@ class Rebuilder {
     FUSEC_ASSIGN(const bool replaced,
                  ReplaceFolder(flags_.artifact, [&](const std::string& folder) -> Result<bool> {
                    FUSEC_TRY(WriteEdited(artifact_, edited_, folder));
-                   // Made here, as a process that checks may crash.
+                   // Created by this process, which removes it even if a check crashes.
                    const TemporaryFolder scratch(folder + ".check");
                    FUSEC_TRY(WriteOriginal(artifact_, scratch.path() + "/original"));
                    FUSEC_TRY(CheckAll(folder, scratch.path()));
@@ -130,16 +132,17 @@ class Rebuilder {
     outcome_.pass = code_ == kPassed;
     if (flags_.json) outcome_.Print();
     if (!replaced) {
-      PrintNote(flags_.artifact + " is left as it was (--keep-wrong would take the edits)");
+      PrintNote(flags_.artifact + " is left as it was (--keep-wrong takes the edits anyway)");
     } else {
       PrintNote("rebuilt " + flags_.artifact + " with " + KernelsText(outcome_.kernels) +
-                " edited; --restore takes the original back");
+                " edited; --restore puts the original back");
     }
     return code_;
   }
 
  private:
-  // One check for each device. Targets for GPUs share one: the program chooses among them.
+  // Runs one check for the CPU and one for a GPU. GPU targets share a check, because the program
+  // chooses the target that fits the device.
   Result<void> CheckAll(const std::string& folder, const std::string& scratch) {
     bool gpu_seen = false;
     for (const std::string& target : EditedTargets(edited_)) {
@@ -160,8 +163,8 @@ class Rebuilder {
     if (unchecked.empty()) return {};
     PrintWarning("the edited kernels for " + Join(unchecked, " and ") +
                  " were compiled but not checked: " +
-                 (flags_.device.empty() ? "no device here runs them, and fusec rebuild checks them "
-                                          "where one does"
+                 (flags_.device.empty() ? "no device of this machine runs them; fusec rebuild "
+                                          "checks them on a machine that has one"
                                         : "--device " + flags_.device + " does not run them"));
     return {};
   }
@@ -178,15 +181,15 @@ class Rebuilder {
     if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
     if (code == kNoDevice) return {};
     if (code < 0) {
-      PrintError(std::string("the check ended by a signal: ") + strsignal(-code) +
+      PrintError(std::string("the check was ended by a signal: ") + strsignal(-code) +
                  (code == -SIGKILL ? "; memory may have run out (--dim gives smaller sizes)"
-                                   : "; an edited kernel reads or writes where it may not"));
+                                   : "; an edited kernel may access memory out of bounds"));
     }
     const auto target = ReadWholeFile(own + kCheckedTarget, ErrorKind::kArtifact);
     if (target) MarkChecked(*target, code == kPassed ? "passed" : "failed", edited_);
     if (const auto report = ReadWholeFile(own + kReport, ErrorKind::kArtifact))
       outcome_.checks.push_back(Json::parse(*report));
-    // Whatever ends a check of an edited kernel that the original would pass is a failure of it.
+    // A check that crashes counts as failed.
     if (code_ == kPassed) code_ = code < 0 ? kFailed : code;
     return {};
   }
@@ -217,7 +220,7 @@ Result<int> RebuildArtifact(const RebuildFlags& flags) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
     if (!flags.edits.empty())
-      return Fail(ErrorKind::kUsage, folder + " is no folder, expected one with edited kernels");
+      return Fail(ErrorKind::kUsage, folder + " is not a folder, expected one with edited kernels");
     folder.clear();
   }
   const bool is_altered = std::any_of(artifact.sources.begin(), artifact.sources.end(),

@@ -24,7 +24,7 @@ Result<std::vector<CopiedFile>> OpenWorkingCopy(const EditableArtifact& artifact
   FUSEC_ASSIGN(const auto sources, SourcesOf(artifact, kernels));
   if (sources.empty())
     return Fail(ErrorKind::kUsage,
-                artifact.path + " has no generated kernels: all of its steps are the library's");
+                artifact.path + " has no generated kernels: all of its steps are library calls");
   std::vector<CopiedFile> copied;
   for (const KernelSource* source : sources) {
     CopiedFile& file = copied.emplace_back();
@@ -54,7 +54,7 @@ Result<std::vector<CopiedFile>> TakeEditedFiles(const EditableArtifact& artifact
   for (const KernelSource& source : artifact.sources) names.push_back(source.file_name());
   for (const std::string& name : found) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    return Fail(ErrorKind::kUsage, from + "/" + name + " is called as no kernel of " +
+    return Fail(ErrorKind::kUsage, from + "/" + name + " has the name of no kernel file of " +
                                        artifact.path + DidYouMean(name, names) +
                                        "; its files are " + Join(names, ", "));
   }

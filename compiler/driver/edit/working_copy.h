@@ -15,17 +15,17 @@ std::string WorkingCopyOf(const std::string& artifact);
 
 struct CopiedFile {
   std::string path;
-  bool was_there = false;  // and is left as it was
+  bool was_there = false;  // the file existed, and was left as it was
 };
 
-// Copies the sources of the named kernels (of all, without names), as they are in the artifact.
-// Files that are there are not touched: they may be somebody's edits.
+// Copies the sources of the named kernels (or of all kernels if none are named) from the artifact.
+// Existing copies are left as they are, because they may be edited.
 Result<std::vector<CopiedFile>> OpenWorkingCopy(const EditableArtifact& artifact,
                                                 ArrayRef<std::string> kernels,
                                                 const std::string& folder);
 
-// Copies edited files from another folder instead, over what is there. Every .cu and .cc file in
-// `from` must be called as a source of the artifact is.
+// Copies the .cu and .cc files of another folder, `from`, and replaces existing copies. Every file
+// must have the name of a source of the artifact.
 Result<std::vector<CopiedFile>> TakeEditedFiles(const EditableArtifact& artifact,
                                                 const std::string& from, const std::string& folder);
 

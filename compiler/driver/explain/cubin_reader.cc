@@ -12,7 +12,7 @@ constexpr uint32_t kNoBits = 8, kSymbols = 2;  // section types
 constexpr int kRegCount = 0x2f, kFrameSize = 0x11, kMaxThreads = 0x05, kNumBarriers = 0x4c;
 constexpr int64_t kReservedShared = 1024;
 
-// A little endian number at `offset`, 0 beyond the end.
+// The little-endian number at `offset`; 0 beyond the end.
 template <class T>
 T At(std::string_view bytes, uint64_t offset) {
   T value = 0;
@@ -30,7 +30,7 @@ struct Section {
   std::string name;
   uint32_t type = 0, link = 0, info = 0;
   uint64_t size = 0;
-  std::string_view bytes;  // empty of sections without any
+  std::string_view bytes;  // empty for sections without bytes in the file
 };
 
 // One record of .nv.info.
@@ -56,7 +56,7 @@ class CubinReader {
  public:
   explicit CubinReader(std::string_view bytes) : bytes_(bytes) {}
 
-  // What is wrong with the file, or "".
+  // Reads the section headers. Returns what is wrong with the file, or "".
   std::string ReadSections() {
     if (bytes_.size() < 64 ||
         bytes_.substr(0, 4) !=

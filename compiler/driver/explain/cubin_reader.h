@@ -10,22 +10,22 @@
 
 namespace fusec {
 
-// What a cubin says about one of its kernels.
+// The resources of one kernel, as its cubin gives them.
 struct CubinKernel {
   std::string name;
   int registers = 0;         // per thread
   int64_t frame_bytes = 0;   // local memory of a thread's stack: arrays and spills
-  int64_t shared_bytes = 0;  // static, what the kernel declares
+  int64_t shared_bytes = 0;  // static shared memory, which the kernel declares
   int max_threads = 0;       // per block (__launch_bounds__); 0 if the cubin does not say
   int barriers = 0;
   int64_t code_bytes = 0;  // including the padding at the end
   InstructionMix mix{};    // its machine code, including functions that it calls
 };
 
-// The kernels of a cubin, an ELF file of 64 bits, by name:
+// The kernels of a cubin, a 64-bit ELF file, by name. They are read from these sections:
 //
 //   .text.K        code; before sm_90 sh_info has the register count in its top byte
-//   .nv.shared.K   static shared memory; since sm_90 including the 1 KB that the system reserves
+//   .nv.shared.K   static shared memory; from sm_90 on with the 1 KB that the system reserves
 //                  (the file then has a section .nv.shared.reserved.0)
 //   .nv.info       records of the whole file, which name a kernel by its symbol: REGCOUNT 0x2f,
 //                  FRAME_SIZE 0x11

@@ -8,7 +8,7 @@ namespace fusec {
 
 namespace {
 
-constexpr size_t kShownWeights = 3;  // of one op; more are drawn as one note
+constexpr size_t kShownWeights = 3;  // if an op reads more weights, they are drawn as one note
 
 class DotWriter {
  public:
@@ -76,7 +76,7 @@ class DotWriter {
            DotQuoted(std::string(GetOpDef(node->kind).text) + "\n" + node->result()->name) + "];");
     }
     Line("  }");
-    DenseMap<const Value*, const Value*> outside;  // looked up only
+    DenseMap<const Value*, const Value*> outside;  // never iterated, as its order varies
     for (size_t i = 0; i < region.operands.size(); ++i)
       outside[region.body->inputs[i].get()] = region.operands[i];
     for (const auto& node : region.body->nodes) WriteOperands(*node, outside);
@@ -124,7 +124,7 @@ class DotWriter {
   const Explanation& e_;
   std::string text_, edges_;
   size_t count_ = 0;
-  DenseMap<const Value*, std::string> ids_;  // looked up only
+  DenseMap<const Value*, std::string> ids_;  // never iterated, as its order varies
 };
 
 }  // namespace

@@ -6,9 +6,9 @@
 
 namespace fusec {
 
-// The fused graph as Graphviz text (`dot -Tsvg` draws it): a cluster per launch with the ops that
-// it computes, ellipses for inputs and outputs, notes for weights. Thick edges are tensors in
-// memory, with type and bytes; thin ones stay inside their kernel.
+// The fused graph as Graphviz text, which `dot -Tsvg` draws: a cluster for each launch with the ops
+// that it computes, ellipses for inputs and outputs, notes for weights. Thick edges are tensors in
+// memory, with type and bytes; thin edges are values inside one kernel.
 std::string DotText(const Explanation& explanation);
 
 // `text` between double quotes, as Graphviz reads it.

@@ -39,7 +39,8 @@ Result<std::string> ChooseTarget(const runtime::Manifest& manifest, const std::s
   return names[0];
 }
 
-// A key that only explain reads, and that holds something else than it should.
+// Thrown for a key of the manifest that has another type than it should. The runtime checks only
+// the keys that it reads itself.
 struct WrongKey {
   std::string key;
 };
@@ -56,7 +57,7 @@ std::string ValueOf(const Json& object, const char* key, const char* otherwise) 
   return ValueOf(object, key, std::string(otherwise));
 }
 
-// What `read` makes of a whole manifest, of which it reads that key.
+// The result of `read`, which gets the whole manifest and reads the given key of it.
 template <class Read>
 auto Recorded(const Json& json, const char* key, const Read& read) {
   try {
@@ -74,7 +75,7 @@ std::vector<std::string> Texts(const Json& object, const char* key) {
   return texts;
 }
 
-// Appends what is new and says something.
+// Appends the text unless it is empty or in the list already.
 void AddOnce(std::vector<std::string>& list, const std::string& text) {
   if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end())
     list.push_back(text);
@@ -230,7 +231,7 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
   const std::string file = path + "/manifest.json";
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
   FUSEC_RUNTIME_ASSIGN(const runtime::Manifest manifest, runtime::ParseManifest(text, file));
-  const Json json = Json::parse(text);  // the runtime has read it by now
+  const Json json = Json::parse(text);  // cannot throw: the runtime has parsed the text above
 
   Explanation explanation;
   explanation.model = manifest.model;
@@ -247,13 +248,13 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
   const runtime::Target& target = manifest.targets.at(explanation.target);
   FUSEC_ASSIGN(explanation.graph, ReadFusedGraph(path, explanation.target));
   const Json& steps = json["targets"][explanation.target]["steps"];
-  std::vector<int> last_outputs;  // of the last step that runs
+  std::vector<int> last_outputs;  // outputs of the last step that runs
   try {
     for (size_t i = 0; i < target.steps.size(); ++i) {
       FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(target.steps[i], symbols));
       FUSEC_ASSIGN(ExplainedStep step, ExplainStep(manifest, target.steps[i], steps[i], symbols));
       if (!runs) {
-        // Alternatives write the same buffers, and the one that runs may be behind or before.
+        // Alternatives write the same buffers. The one that runs may come before or after this one.
         const size_t done = explanation.steps.size();
         const bool is_behind = done > 0 && target.steps[i].outputs == last_outputs;
         explanation.idle_steps.emplace_back(std::move(step), is_behind ? done - 1 : done);
@@ -352,7 +353,7 @@ Result<std::string> KernelText(const std::string& artifact, const StepCode& code
                 file + ": was altered: its hash is " + hash + ", expected " + code.source_hash);
   }
   if (code.source.ends_with(".cu")) return text;
-  // A file with all kernels: each begins with its header comment.
+  // The CPU's file holds all kernels, each of which begins with its header comment.
   const std::string heading = "// kernel  : ";
   const size_t begin = text.find(heading + code.function + " ");
   if (begin == std::string::npos) return text;

@@ -14,7 +14,7 @@ struct Opcode {
   Class instruction_class;
 };
 
-// By class; the names are nvdisasm's.
+// Opcodes ordered by class; the names are those of nvdisasm.
 constexpr Opcode kOpcodes[] = {
     {0x181, Class::kGlobalLoad},   // LDG
     {0x180, Class::kGlobalLoad},   // LD
@@ -48,7 +48,7 @@ constexpr Opcode kOpcodes[] = {
     {0x032, Class::kFloat},        // HMUL2
     {0x034, Class::kFloat},        // HSETP2
     {0x040, Class::kFloat},        // HMNMX2
-    {0x102, Class::kSpecial},      // FCHK, of divisions
+    {0x102, Class::kSpecial},      // FCHK, in divisions
     {0x108, Class::kSpecial},      // MUFU
     {0x00c, Class::kInteger},      // ISETP
     {0x00f, Class::kInteger},      // VIMNMX3
@@ -92,22 +92,22 @@ constexpr Opcode kOpcodes[] = {
     {0x189, Class::kShuffle},      // SHFL
     {0x1a1, Class::kShuffle},      // MATCH
     {0x1c4, Class::kShuffle},      // REDUX
-    {0x02d, Class::kBarrier},      // PREEXIT, of dependent launches
-    {0x02e, Class::kBarrier},      // ACQBULK, likewise
+    {0x02d, Class::kBarrier},      // PREEXIT, for dependent launches
+    {0x02e, Class::kBarrier},      // ACQBULK, for dependent launches
     {0x11a, Class::kBarrier},      // DEPBAR
     {0x11b, Class::kBarrier},      // ENDCOLLECTIVE
-    {0x11c, Class::kBarrier},      // B2R, of a block's vote
+    {0x11c, Class::kBarrier},      // B2R, for a vote of a block
     {0x11d, Class::kBarrier},      // BAR
-    {0x18f, Class::kBarrier},      // CCTL, of a cluster's barrier
+    {0x18f, Class::kBarrier},      // CCTL, for the barrier of a cluster
     {0x192, Class::kBarrier},      // MEMBAR
-    {0x1a7, Class::kBarrier},      // SYNCS, of a CopyBarrier
-    {0x1ab, Class::kBarrier},      // ERRBAR, behind MEMBAR
+    {0x1a7, Class::kBarrier},      // SYNCS, for a CopyBarrier
+    {0x1ab, Class::kBarrier},      // ERRBAR, after MEMBAR
     {0x1af, Class::kBarrier},      // LDGDEPBAR
     {0x1b0, Class::kBarrier},      // ARRIVES
     {0x1b2, Class::kBarrier},      // SYNCS
     {0x1c5, Class::kBarrier},      // WARPGROUP.ARRIVE, WARPGROUP.DEPBAR
     {0x1c6, Class::kBarrier},      // FENCE.VIEW.ASYNC
-    {0x1c7, Class::kBarrier},      // UCGABAR, of a cluster
+    {0x1c7, Class::kBarrier},      // UCGABAR, for the barrier of a cluster
     {0x1c8, Class::kControl},      // USETMAXREG
     {0x141, Class::kControl},      // BSYNC
     {0x142, Class::kControl},      // BREAK
@@ -151,7 +151,7 @@ constexpr Opcode kOpcodes[] = {
 constexpr int kNop = 0x118;  // padding
 constexpr size_t kInstructionBytes = 16;
 constexpr int kHalfFma = 0x031, kImad = 0x024;
-constexpr int kHalfFmaOrAdd = 0x035;  // HFMA2 before sm_100, IADD since
+constexpr int kHalfFmaOrAdd = 0x035;  // HFMA2 before sm_100, IADD from sm_100 on
 constexpr int kBlackwell = 100;
 constexpr uint64_t kZeroRegister = 0xff;
 
@@ -159,7 +159,7 @@ Class ClassOf(uint64_t low, int capability) {
   int bits = static_cast<int>(low & 0x1ff);
   if (bits == kHalfFmaOrAdd && capability >= kBlackwell) return Class::kInteger;
   if (bits == kHalfFmaOrAdd) bits = kHalfFma;
-  // 0 * 0 + x is how x gets into a register.
+  // The compiler writes 0 * 0 + x to move x into a register.
   const bool multiplies_zero = (low >> 24 & 0xff) == kZeroRegister;
   if ((bits == kHalfFma || bits == kImad) && multiplies_zero) return Class::kMove;
   for (const Opcode& opcode : kOpcodes) {

@@ -17,7 +17,7 @@ enum class InstructionClass : uint8_t {
   kAtomic,
   kFma,
   kFloat,    // other arithmetic and comparison of floats
-  kSpecial,  // roots, quotients, exponentials, sines: the special function unit, or many steps
+  kSpecial,  // roots, quotients, exponentials, sines: special function unit, or many instructions
   kInteger,  // arithmetic, comparison, bits
   kTensor,
   kShuffle,  // exchange between the threads of a warp
@@ -33,10 +33,10 @@ const char* InstructionClassName(InstructionClass instruction_class);
 // The number of instructions of each class.
 using InstructionMix = std::array<int, kInstructionClasses>;
 
-// The machine instructions in a kernel's code, without padding. From Volta to Blackwell an
+// Counts the machine instructions in a kernel's code, without padding. From Volta to Blackwell an
 // instruction has 16 bytes; the lowest 9 bits are its opcode, and the next 3 say where its operands
-// are. The table comes from disassembling all kernels of the models for sm_80 to sm_120 with
-// nvdisasm. `capability` is 90 for sm_90.
+// are. The table of opcodes comes from disassembling all kernels of the models for sm_80 to sm_120
+// with nvdisasm. `capability` is 90 for sm_90.
 InstructionMix ReadMachineCode(std::string_view code, int capability);
 
 }  // namespace fusec

@@ -45,7 +45,7 @@ Result<std::string> KernelPage(const std::string& artifact, const std::string& t
   const Node& region = *found.region;
   std::string page = Section("ONNX nodes") + NodesText(region);
   const std::unique_ptr<Graph> body = region.body->Clone();
-  for (const auto& node : body->nodes) node->provenance.clear();  // told above
+  for (const auto& node : body->nodes) node->provenance.clear();  // NodesText has it
   page += Section("IR of the region, before it was planned") + Print(*body);
   if (step.code.source.empty()) {
     return page + Section("code") + "  a matrix product of the library (" +

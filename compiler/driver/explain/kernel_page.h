@@ -6,8 +6,8 @@
 
 namespace fusec {
 
-// A page about one kernel in three sections: the ONNX nodes that it was made from and the ops that
-// each became, the IR of its region (which `fusec opt` reads), and its code.
+// The text about one kernel, in three sections: the ONNX nodes from which it was made with the ops
+// that each became, the IR of its region (which `fusec opt` can read), and its code.
 Result<std::string> KernelPage(const std::string& artifact, const std::string& target,
                                const Explanation::FoundStep& found);
 

@@ -6,10 +6,10 @@ namespace fusec {
 
 namespace {
 
-// The granularities are those of cuda_occupancy.h of toolkit 13.0.
+// The granularities are those in cuda_occupancy.h of CUDA toolkit 13.0.
 constexpr int kWarp = 32;
-constexpr int kRegisterGranularity = 256;  // a warp's registers are a multiple of it
-constexpr int kQuarters = 4;               // of a multiprocessor: a warp lives in one
+constexpr int kRegisterGranularity = 256;  // a warp gets a multiple of so many registers
+constexpr int kQuarters = 4;               // partitions of a multiprocessor; a warp runs in one
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -22,7 +22,8 @@ Occupancy OccupancyOf(const Gpu& gpu, int threads, int registers, int64_t shared
   const int64_t warp_registers =
       RoundUp(int64_t{std::max(registers, 1)} * kWarp, kRegisterGranularity);
   const int64_t register_warps = gpu.registers / kQuarters / warp_registers * kQuarters;
-  // The system takes a kilobyte of every block's since sm_80, where the granularity is finer, too.
+  // From sm_80 on, the system reserves 1 KB of shared memory per block, and the granularity is 128
+  // instead of 256 bytes.
   const int reserved = gpu.shared_bytes - gpu.block_shared_bytes;
   const int64_t block_shared = RoundUp(shared_bytes + reserved, reserved > 0 ? 128 : 256);
   const std::pair<int64_t, const char*> bounds[] = {

@@ -8,12 +8,13 @@
 namespace fusec {
 
 struct Occupancy {
-  int blocks = 0;       // that a multiprocessor runs at once
-  double fraction = 0;  // of the warps it could hold
-  std::string limit;  // what keeps it from more: "threads", "registers", "shared memory", "blocks"
+  int blocks = 0;       // blocks that a multiprocessor can run at once
+  double fraction = 0;  // their share of the warps that a multiprocessor can hold
+  std::string limit;    // what limits it: "threads", "registers", "shared memory" or "blocks"
 };
 
-// The theoretical occupancy of a kernel: how many of its blocks fit.
+// The theoretical occupancy of a kernel, by its block size, its registers per thread, and its
+// static and dynamic shared memory per block.
 Occupancy OccupancyOf(const Gpu& gpu, int threads, int registers, int64_t shared_bytes);
 
 }  // namespace fusec

@@ -38,7 +38,7 @@ InstructionClass ClassifyMemory(std::string_view opcode, bool is_load) {
   return is_load ? InstructionClass::kGlobalLoad : InstructionClass::kGlobalStore;
 }
 
-// One word of a text and what follows it.
+// Removes the first word from `text` and returns it.
 std::string_view NextWord(std::string_view& text, std::string_view separators) {
   const size_t begin = std::min(text.find_first_not_of(separators), text.size());
   const size_t end = std::min(text.find_first_of(separators, begin), text.size());
@@ -54,9 +54,9 @@ std::string_view NextLine(std::string_view& text) {
   return line;
 }
 
-// Counts the instructions of a line of a function's body: what ends in a semicolon and begins with
-// a lower case letter, behind labels, predicates and the braces of inline assembly. A call's
-// operands may stand on lines of their own.
+// Counts the instructions in a line of a function's body: statements that end in a semicolon and
+// begin with a lower-case letter, after labels, predicates and the braces of inline assembly. The
+// operands of a call may be on lines of their own.
 void CountLine(std::string_view line, InstructionMix& mix) {
   while (!line.empty()) {
     const size_t end = line.find(';');
@@ -71,7 +71,7 @@ void CountLine(std::string_view line, InstructionMix& mix) {
   }
 }
 
-// The number in front of `unit` in a line such as "0 bytes spill stores, 4 bytes spill loads".
+// The number before `unit` in a line such as "0 bytes spill stores, 4 bytes spill loads".
 int NumberBefore(std::string_view line, std::string_view unit) {
   const size_t at = line.find(unit);
   if (at == std::string_view::npos || at == 0) return 0;
@@ -108,8 +108,8 @@ InstructionClass ClassifyPtx(std::string_view opcode) {
 
 std::map<std::string, InstructionMix> ReadPtx(std::string_view ptx) {
   std::map<std::string, InstructionMix> kernels;
-  InstructionMix* kernel = nullptr;  // the one whose body or head is read
-  InstructionMix other{};            // of functions
+  InstructionMix* kernel = nullptr;  // the kernel or function that is being read
+  InstructionMix other{};            // instructions of functions that are not kernels
   int depth = 0;
   bool in_body = false;
   while (!ptx.empty()) {

@@ -20,7 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// PTX and log of one source, kept in the kernel cache with a zero byte between them.
+// The PTX and the assembler's log of one source. The kernel cache keeps them, separated by a zero
+// byte.
 Result<runtime::Nvrtc::Inspection> InspectCached(const std::string& name, const std::string& source,
                                                  const std::string& architecture) {
   FUSEC_RUNTIME_ASSIGN(const runtime::Nvrtc* nvrtc, runtime::Nvrtc::Get());
@@ -38,11 +39,12 @@ Result<runtime::Nvrtc::Inspection> InspectCached(const std::string& name, const 
   return runtime::Nvrtc::Inspection{both.substr(0, middle), both.substr(middle + 1)};
 }
 
-// By the key of their file; an edited kernel is also in the file that had it before.
+// Kernels with the key of their cubin file in the manifest. An edited kernel is in two files: its
+// own and the one that held the original.
 using CubinKernels = std::vector<std::pair<std::string, CubinKernel>>;
 
 Result<CubinKernels> ReadTargetCubin(const std::string& artifact, const runtime::Target& target) {
-  CubinKernels kernels;  // none if there are library calls only
+  CubinKernels kernels;  // empty if all steps are library calls
   FUSEC_RUNTIME_ASSIGN(const auto opened, runtime::Artifact::Open(artifact));
   for (const auto& [key, path] : target.files) {
     FUSEC_RUNTIME_ASSIGN(const runtime::MappedFile mapped, opened->ReadFile(path));
@@ -64,7 +66,8 @@ std::string SpillText(const PtxasKernel& kernel) {
          std::to_string(kernel.spill_load_bytes) + " B";
 }
 
-// One row for each kernel, one column for each class that occurs; `mix` gives a kernel's numbers.
+// A table with a row for each kernel and a column for each class of instructions that occurs. `mix`
+// gives the numbers of a kernel.
 template <class MixOf>
 std::string MixTable(ArrayRef<KernelResources> kernels, const MixOf& mix) {
   std::array<bool, kInstructionClasses> used{};
@@ -107,8 +110,8 @@ Result<std::vector<KernelResources>> ReadCubinResources(const std::string& artif
   FUSEC_ASSIGN(const CubinKernels cubin, ReadTargetCubin(artifact, target));
   const Gpu* gpu = FindGpu(architecture);
   std::vector<KernelResources> kernels;
-  for (const runtime::Step& step : target.steps) {  // of alternatives every one, whichever runs
-    if (step.kind != runtime::Step::Kind::kKernel) continue;  // the library's
+  for (const runtime::Step& step : target.steps) {  // all alternatives, whichever of them runs
+    if (step.kind != runtime::Step::Kind::kKernel) continue;  // a library call
     const std::string& function = step.kernel.function;
     KernelResources& kernel = kernels.emplace_back();
     kernel.name = step.name;
@@ -166,11 +169,12 @@ std::string ResourcesText(ArrayRef<KernelResources> kernels, const std::string& 
                     occupancy ? occupancy->limit : "unknown architecture"});
   }
   return "resources on " + architecture +
-         " (spills: ptxas; registers, stack, shared memory, code: the cubin)\n\n" +
+         " (spills as ptxas reports them; registers, stack, shared memory and code of the "
+         "cubin)\n\n" +
          FormatTable(rows, "lrrrrrrrrl") +
-         "\nPTX instructions in the text of each kernel, by class (a loop counts once)\n\n" +
+         "\nPTX instructions of each kernel, by class (the body of a loop counts once)\n\n" +
          MixTable(kernels, [](const KernelResources& k) { return k.compiled->mix; }) +
-         "\nmachine instructions in its code, after unrolling and scheduling\n\n" +
+         "\nmachine instructions of each kernel, by class, after unrolling and scheduling\n\n" +
          MixTable(kernels, [](const KernelResources& k) { return k.cubin.mix; });
 }
 

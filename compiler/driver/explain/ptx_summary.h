@@ -11,9 +11,9 @@
 
 namespace fusec {
 
-// What a kernel of a GPU target takes and does, told without a GPU.
+// The resources and instructions of a kernel of a GPU target, which can be read without a GPU.
 struct KernelResources {
-  // Instructions and spills, from compiling the kernel's text anew.
+  // Instructions and spills, from compiling the kernel's text again.
   struct Compiled {
     PtxasKernel ptxas;
     InstructionMix mix{};
@@ -22,22 +22,23 @@ struct KernelResources {
   StepCode code;
   int block_size = 0;
   CubinKernel cubin;                   // the machine code that runs
-  int64_t shared_bytes = 0;            // static and dynamic
-  std::optional<Occupancy> occupancy;  // nullopt where the architecture's limits are unknown
-  std::optional<Compiled> compiled;    // of ReadResources
+  int64_t shared_bytes = 0;            // static and dynamic shared memory
+  std::optional<Occupancy> occupancy;  // nullopt if the limits of the architecture are unknown
+  std::optional<Compiled> compiled;    // set by ReadResources only
 };
 
-// Of all generated kernels, in the order of the steps, from the cubin alone. CPU targets are usage
-// errors.
+// The resources of all generated kernels, in the order of the steps, from the cubins alone. A CPU
+// target is a usage error.
 Result<std::vector<KernelResources>> ReadCubinResources(const std::string& artifact,
                                                         const std::string& architecture);
-// The same, compiled anew; a missing NVRTC is a kToolchain error.
+// The same with KernelResources::compiled, for which NVRTC compiles the kernels again; a missing
+// NVRTC is a kToolchain error.
 Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
                                                    const std::string& architecture);
 
-// Of the kernels that ReadResources gave.
+// The tables that `explain --ptx` prints, for kernels from ReadResources.
 std::string ResourcesText(ArrayRef<KernelResources> kernels, const std::string& architecture);
-// `json`, ExplanationJson's, with the key "ptx" in every kernel that has resources.
+// `json`, the text of ExplanationJson, with the key "ptx" added to every kernel that has resources.
 std::string WithResources(const std::string& json, ArrayRef<KernelResources> kernels);
 
 }  // namespace fusec

@@ -23,7 +23,7 @@ struct StoredTensor {
   std::string name, layout;
 };
 
-// Which of the tensors that a step reads are this constant, as it is or in another layout.
+// The tensors that a step reads and that hold this constant, in any layout.
 std::vector<StoredTensor> StoredAs(const Node& constant, const ExplainedStep& step) {
   std::vector<StoredTensor> tensors;
   for (const WeightLayout layout : kWeightLayouts) {
@@ -38,14 +38,14 @@ std::vector<StoredTensor> StoredAs(const Node& constant, const ExplainedStep& st
   return tensors;
 }
 
-// As a cell of the table: "transpose (fold-constants); panels".
+// The text of the column "how (pass)", such as "transpose (fold-constants); panels".
 std::string HowText(const ConstantStory& constant) {
   const std::string steps = StepsText(constant.sources);
   if (constant.layout.empty()) return steps.empty() ? "as it is" : steps;
   return steps + (steps.empty() ? "" : "; ") + constant.layout;
 }
 
-// What the columns of the text show of longer lists.
+// The most names that a cell shows of a list.
 constexpr size_t kShownInitializers = 4, kShownKernels = 2;
 
 class StoryTeller {
@@ -120,19 +120,18 @@ Result<void> Filter(const std::string& artifact, const std::string& pattern, Wei
   std::erase_if(story.initializers,
                 [&](const InitializerStory& initializer) { return !matches(initializer.name); });
   if (!story.constants.empty() || !story.initializers.empty()) return {};
-  return Fail(ErrorKind::kUsage, "--tensor " + pattern +
-                                     ": neither an initializer nor a tensor of " + artifact +
-                                     " is called like that");
+  return Fail(ErrorKind::kUsage, "--tensor " + pattern + ": no initializer and no tensor of " +
+                                     artifact + " has a name that matches");
 }
 
 std::string Fate(const Specialization& one) {
   switch (one.kind) {
     case Specialization::Kind::kDecided:
-      return one.pass + " decided by its value";
+      return one.pass + " made a decision by its value";
     case Specialization::Kind::kEqual:
-      return "is stored as one with " + one.constant + ", which it equals (" + one.pass + ")";
+      return "equals " + one.constant + ", and both are stored as one (" + one.pass + ")";
     case Specialization::Kind::kFrozen:
-      return one.pass + " wrote " + one.constant + " down after its value";
+      return one.pass + " computed " + one.constant + " from its value";
   }
   return "";
 }

@@ -9,21 +9,21 @@
 
 namespace fusec {
 
-// A constant of one target's program.
+// A constant of one target, from what it was made, and which kernels read it.
 struct ConstantStory {
   std::string name;        // the tensor in weights.safetensors, or the graph's constant
-  std::string layout;      // "" of rows as they are, "panels", "split_tf32_panels", ...
-  bool is_stored = false;  // otherwise kernels hold its elements as numbers in their text
-  std::string type;        // "f32[64, 13]"; that of the graph's constant
+  std::string layout;      // "" for plain row-major data, "panels", "split_tf32_panels", ...
+  bool is_stored = false;  // otherwise its elements are numbers in the text of kernels
+  std::string type;        // type of the graph's constant, such as "f32[64, 13]"
   ConstantSources sources;
-  std::vector<std::string> kernels;  // that read it
+  std::vector<std::string> kernels;  // names of the kernels that read it
 };
 
-// Where an initializer of the model went.
+// What became of an initializer of the model.
 struct InitializerStory {
   std::string name, type;
-  std::vector<std::string> constants;           // names of ConstantStories that are made of it
-  std::vector<Specialization> specializations;  // what the program is for this value of it only
+  std::vector<std::string> constants;           // names of ConstantStories that are made from it
+  std::vector<Specialization> specializations;  // in what the program depends on its value
   bool is_used() const { return !constants.empty() || !specializations.empty(); }
 };
 
@@ -32,11 +32,13 @@ struct WeightsStory {
   std::vector<InitializerStory> initializers;
 };
 
-// Of the target that is explained. With a `pattern` (a glob as shells have it), only constants and
-// initializers whose names match, and constants that are made of these; an error if there are none.
+// The constants and initializers of the target that is explained. If a `pattern` (a glob as in a
+// shell) is given, only those whose names match, and constants that are made from these
+// initializers; an error if there are none.
 Result<WeightsStory> ReadWeightsStory(const std::string& artifact, const Explanation& explanation,
                                       const std::string& pattern);
 
+// The tables that `explain --weights` prints.
 std::string WeightsText(const WeightsStory& story);
 // The explanation's JSON with the key "weights": {"constants": [...], "initializers": [...]}.
 std::string WithWeights(const std::string& explanation_json, const WeightsStory& story);

@@ -21,13 +21,14 @@ Result<std::map<std::string, TensorData>> ReadWeights(const std::string& path) {
     const std::string place = path + ": tensor \"" + name + "\"";
     const std::optional<Dtype> dtype = DtypeOfSafetensors(tensor.dtype);
     if (!dtype)
-      return Fail(ErrorKind::kInput, place + " is of " + tensor.dtype + ", which fusec lacks");
+      return Fail(ErrorKind::kInput,
+                  place + " has type " + tensor.dtype + ", which fusec does not support");
     int64_t bytes = DtypeBytes(*dtype);
     bool fits = true;
     for (const int64_t dim : tensor.shape) fits &= !__builtin_mul_overflow(bytes, dim, &bytes);
     if (!fits || static_cast<size_t>(bytes) != tensor.bytes.size()) {
       return Fail(ErrorKind::kInput, place + " has " + std::to_string(tensor.bytes.size()) +
-                                         " bytes, which its shape does not have");
+                                         " bytes, which does not match its shape");
     }
     weights.emplace(name, TensorData(*dtype, tensor.shape, owner, tensor.bytes.data(),
                                      /*in_file=*/true));

@@ -8,8 +8,8 @@
 
 namespace fusec {
 
-// Every tensor of a .safetensors file by name; the bytes stay in the mapped file. Errors are of
-// kind kInput and name file and tensor.
+// All tensors of a .safetensors file, by name. Their bytes stay in the memory-mapped file. Errors
+// are of kind kInput and name the file and the tensor.
 Result<std::map<std::string, TensorData>> ReadWeights(const std::string& path);
 
 }  // namespace fusec

@@ -29,7 +29,7 @@ using Json = nlohmann::ordered_json;
 
 bool IsSafetensors(const std::string& path) { return path.ends_with(".safetensors"); }
 
-// The options that the artifact was compiled with, and the model with the new weights.
+// The options with which the artifact was compiled, for the model with the new weights.
 Result<CompileOptions> OptionsOf(const RefitOptions& refit, const Json& manifest) {
   CompileOptions options;
   options.model_path = refit.weights;
@@ -42,7 +42,7 @@ Result<CompileOptions> OptionsOf(const RefitOptions& refit, const Json& manifest
     options.model_path = refit.model;
     FUSEC_ASSIGN(options.weights, ReadWeights(refit.weights));
   } else if (!refit.model.empty()) {
-    return Fail(ErrorKind::kUsage, "--model belongs to weights in a .safetensors file, and " +
+    return Fail(ErrorKind::kUsage, "--model is only for weights in a .safetensors file, and " +
                                        refit.weights + " is a model itself");
   }
   FUSEC_ASSIGN(ModelFlags flags, RecordedFlags(refit.artifact, manifest));
@@ -64,10 +64,10 @@ Result<CompileOptions> OptionsOf(const RefitOptions& refit, const Json& manifest
   return options;
 }
 
-// How many of the constants differ, and their bytes.
+// Counts the constants and their bytes, and those that differ from the artifact's.
 Result<void> CountChanges(const std::string& artifact, const ArtifactContents& contents,
                           RefitReport& report) {
-  std::set<std::string> seen, changed;  // names
+  std::set<std::string> seen, changed;  // names of constants
   for (const TargetContents& target : contents.targets) {
     FUSEC_ASSIGN(const auto old, ReadFusedGraph(artifact, target.name));
     std::map<std::string, std::string> hashes;
@@ -88,7 +88,8 @@ Result<void> CountChanges(const std::string& artifact, const ArtifactContents& c
   return {};
 }
 
-// A manifest of the artifact with what new weights change in it.
+// Changes a manifest of the artifact to that of the new weights: takes buffers, warnings, fp8
+// layers and specializations from `fresh`, and the hashes of new files.
 void PutWeights(const Json& fresh, const std::map<std::string, std::string>& new_hashes,
                 Json& manifest) {
   manifest.erase("hash");
@@ -99,7 +100,7 @@ void PutWeights(const Json& fresh, const std::map<std::string, std::string>& new
     manifest["specialized"] = fresh.at("specialized");
   else
     manifest.erase("specialized");
-  manifest["files"][kWeightsProgram] = "";  // an earlier fusec wrote none
+  manifest["files"][kWeightsProgram] = "";  // artifacts of older versions lack it
   for (const auto& [path, hash] : new_hashes) {
     if (manifest["files"].contains(path)) manifest["files"][path] = hash;
   }
@@ -147,7 +148,7 @@ class Refitter {
   std::map<std::string, std::string> new_hashes_;
 };
 
-// Writes an artifact with the weights of `model` into `folder`.
+// Writes the artifact at `path`, with the weights of `model`, into `folder`.
 Result<void> RefitInto(const std::string& folder, const std::string& path, FusedModel model,
                        const CompileOptions& compile, RefitReport& report) {
   FUSEC_ASSIGN(const EditableArtifact artifact, ReadEditable(path));
@@ -155,11 +156,11 @@ Result<void> RefitInto(const std::string& folder, const std::string& path, Fused
                                         [](const KernelSource& s) { return s.altered; });
       altered != artifact.sources.end()) {
     return Fail(ErrorKind::kUsage, path + "/" + altered->path +
-                                       " was edited and not rebuilt: fusec rebuild comes first");
+                                       " was edited but not rebuilt: run fusec rebuild first");
   }
   FUSEC_ASSIGN(TuningFile tuning, ReadTuning(path));
   for (TargetSource& target : model.targets) target.tuning = tuning[target.name].Winners();
-  // The texts of kernels name the model that the artifact was compiled from.
+  // The header comments of kernels name the model from which the artifact was compiled.
   model.title = {artifact.original.at("model"), artifact.original.at("opset")};
   ArtifactContents& contents = model.contents;
   FUSEC_TRY(EmitTargets(model.targets, model.title,
@@ -180,7 +181,7 @@ Result<void> MakeFolder(const std::string& path) {
   return Fail(ErrorKind::kUsage, "cannot create " + path + ": " + error.message());
 }
 
-// All parts of a sharded artifact, whose tables stay where they are.
+// Refits all parts of a sharded artifact. Tables stay on their shards.
 Result<bool> RefitParts(const RefitOptions& options, const Json& manifest, RefitReport& report) {
   FUSEC_ASSIGN(CompileOptions compile, OptionsOf(options, manifest));
   FUSEC_TRY(TakePartsOptions(options.artifact, manifest, compile));

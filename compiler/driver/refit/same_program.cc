@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kAgain = "; compile the model again";
 
-// A tensor's name in the weights without the hash that two targets' constants of one name have.
+// A tensor's name without the hash that is appended if the constants of two targets share a name.
 std::string WithoutHash(const std::string& name) {
   constexpr size_t kHashDigits = 32;
   if (name.size() <= kHashDigits + 1 || name[name.size() - kHashDigits - 1] != '.') return name;
@@ -34,7 +34,7 @@ std::string WithoutHash(const std::string& name) {
   return is_hash ? name.substr(0, name.size() - kHashDigits - 1) : name;
 }
 
-// The constant that a tensor in the weights holds, in whatever layout.
+// The name of the constant that a stored tensor holds, which may be in any layout.
 std::string ConstantOf(const std::string& name) {
   for (const WeightLayout layout : kWeightLayouts) {
     const std::string suffix = LayoutSuffix(layout);
@@ -44,7 +44,7 @@ std::string ConstantOf(const std::string& name) {
   return name;
 }
 
-// What of a manifest neither weights nor machine code decide.
+// The part of a manifest that depends neither on weights nor on machine code.
 Json Program(const Json& manifest) {
   Json program = manifest;
   for (const char* key : {"hash", "files", "warnings", "model", "specialized", "fp8"})
@@ -67,11 +67,11 @@ std::set<std::string> StoredTensors(const Json& manifest) {
 }
 
 struct CodeLine {
-  std::string text;    // without what it is indented by
-  std::string kernel;  // whose code it is
+  std::string text;    // without indentation
+  std::string kernel;  // the kernel to which the line belongs
 };
 
-// The lines of a text that are code.
+// The lines of a kernel text without comments and empty lines, followed by one that says "nothing".
 std::vector<CodeLine> CodeLines(const std::string& text) {
   const std::string heading = "// kernel  : ";
   std::vector<CodeLine> code;
@@ -90,8 +90,8 @@ std::vector<CodeLine> CodeLines(const std::string& text) {
   return code;
 }
 
-// "kernel k01_mul of kernels/k01_mul.cu would have `...` where it has `...`", of the first line of
-// code in which two texts differ.
+// Describes the first line of code in which two texts differ: "kernel k01_mul of kernels/k01_mul.cu
+// would have `...` where it has `...`".
 std::string FirstDifference(const std::string& path, const std::string& before,
                             const std::string& after) {
   const std::vector<CodeLine> old_lines = CodeLines(before), lines = CodeLines(after);
@@ -117,18 +117,19 @@ const Specialization* FindAlike(ArrayRef<Specialization> all, const Specializati
   return found == all.end() ? nullptr : &*found;
 }
 
-// Why a program that passes specialized on a tensor's value may not fit another value.
+// Why a program that a pass specialized for a tensor's value may not be right for another value.
+// `whose` is "the old" or "the new".
 std::string WhyOfSpecialization(const Specialization& one, const char* whose) {
   switch (one.kind) {
     case Specialization::Kind::kDecided:
-      return "tensor \"" + one.tensor + "\" has another value, and " + one.pass + " decides by " +
-             whose + " one";
+      return "tensor \"" + one.tensor + "\" has another value, and " + one.pass +
+             " specialized the program for " + whose + " value";
     case Specialization::Kind::kEqual:
       return "tensor \"" + one.tensor + "\" equals \"" + one.constant + "\" with " + whose +
              " weights only, and " + one.pass + " stores the two as one";
     case Specialization::Kind::kFrozen:
-      return "tensor \"" + one.tensor + "\" has another value, after which " + one.pass +
-             " writes \"" + one.constant + "\" down";
+      return "tensor \"" + one.tensor + "\" has another value, and " + one.pass + " computes \"" +
+             one.constant + "\" from it";
   }
   return "";
 }
@@ -155,7 +156,7 @@ class Comparison {
                 program_.weights + " does not fit " + artifact_.path + ": " + why + kAgain);
   }
 
-  // The path of the first kernel text that is not the artifact's; null if there is none.
+  // The path of the first kernel text that differs from the artifact's; null if there is none.
   const std::string* DifferingText() const {
     const Json& hashes = artifact_.original.at("files");
     for (const auto& [path, text] : program_.contents.files) {
@@ -171,7 +172,8 @@ class Comparison {
     return found == artifact_.sources.end() ? nullptr : &*found;
   }
 
-  // Another fusec would write other text for the artifact's own graph, too.
+  // Fails if another version of fusec compiled the artifact: this version then generates other
+  // kernel texts from the artifact's own graph.
   Result<void> CheckVersion() const {
     FUSEC_ASSIGN(const auto texts, EmitAgain(artifact_.path, ""));
     const bool is_same = std::all_of(texts.begin(), texts.end(), [&](const auto& file) {
@@ -187,7 +189,7 @@ class Comparison {
     for (const char* key : {"symbols", "inputs", "outputs", "opset"}) {
       if (artifact_.original.at(key) == program_.manifest.at(key)) continue;
       return Fail(ErrorKind::kModel, program_.weights + " does not fit " + artifact_.path +
-                                         ": its " + key + " are others, as of another model");
+                                         ": its " + key + " differ, so it is another model");
     }
     return {};
   }
@@ -216,7 +218,7 @@ class Comparison {
     return {};
   }
 
-  // What passes specialized the program on with the old weights or the new ones.
+  // Fails if a pass specialized the program for values of the old weights or of the new ones.
   Result<void> CheckSpecializations() const {
     const std::vector<Specialization> old = SpecializationsOf(artifact_.original);
     const std::vector<Specialization>& fresh = program_.contents.specializations;
@@ -224,7 +226,7 @@ class Comparison {
     const auto differs = [&](const Specialization& one, const char* whose) {
       return Differs(WhyOfSpecialization(one, whose) + (where.empty() ? "" : "; " + where));
     };
-    if (!HasTrace()) return {};  // an earlier fusec recorded none
+    if (!HasTrace()) return {};  // older versions of fusec did not record them
     for (const Specialization& one : old) {
       const Specialization* alike = FindAlike(fresh, one);
       const bool differs_in_value =
@@ -245,7 +247,7 @@ class Comparison {
     return WeightsTrace(*std::move(program));
   }
 
-  // " (made of "a" and "b" by fold-constants)"; "" of what no pass made.
+  // Such as " (made of "a", "b" by fold-constants)"; "" for a constant that no pass made.
   static std::string MadeOf(const Node& constant, const WeightsTrace& trace) {
     const auto sources = trace.SourcesOf(constant);
     if (!sources || sources->steps.empty()) return "";
@@ -259,7 +261,7 @@ class Comparison {
     return " (made" + of + " by " + Join(passes, ", ") + ")";
   }
 
-  // The same of the constant that is stored as `tensor`, with the kernel that reads it.
+  // MadeOf the constant that is stored as `tensor`, followed by the kernel that reads it.
   static std::string StoryOf(const std::string& tensor, const Graph& graph,
                              const WeightsTrace& trace, const std::string& target) {
     for (const auto& node : graph.nodes) {
@@ -312,14 +314,15 @@ class Comparison {
       for (const std::string& name : *one) {
         if (other->count(name) != 0) continue;
         FUSEC_ASSIGN(const std::string story, one == &before ? OldStoryOf(name) : NewStoryOf(name));
-        return Differs("tensor \"" + name + "\"" + story + " is stored with " + whose +
-                       " weights only, as equal tensors share one and dead columns go");
+        return Differs(
+            "tensor \"" + name + "\"" + story + " is stored with " + whose +
+            " weights only: equal tensors are stored once, and dead columns are dropped");
       }
     }
     return {};
   }
 
-  // What the first differing text of kernels would have; "" if all texts are the same.
+  // Describes the first difference between kernel texts; "" if all texts are the same.
   std::string DifferenceOfTexts() const {
     const std::string* path = DifferingText();
     if (path == nullptr) return "";

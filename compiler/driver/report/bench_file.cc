@@ -18,7 +18,7 @@ MeasuredPeaks ReadPeaks(const Json& json) {
           json.at("source").get<std::string>()};
 }
 
-// An entry of `fusec bench --json`.
+// Reads an entry of `fusec bench --json`.
 MeasuredRun ReadEntry(const Json& json) {
   MeasuredRun run;
   run.device = json.at("device").get<std::string>();
@@ -39,7 +39,8 @@ MeasuredRun ReadEntry(const Json& json) {
   return run;
 }
 
-// `fusec bench --trace`: one process for each size, one slice for each launch.
+// Reads a file of `fusec bench --trace`, which has a process for each size and a slice for each
+// kernel.
 std::vector<MeasuredRun> ReadTrace(const Json& json) {
   std::vector<MeasuredRun> runs;
   const Json& other = json.at("otherData");
@@ -99,7 +100,7 @@ Result<std::vector<MeasuredRun>> ReadBenchFile(const std::string& path) {
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(path, ErrorKind::kInput));
   const Json json = Json::parse(text, nullptr, false);
   const std::string expected = "expected what `fusec bench --json` or `--trace` writes";
-  if (json.is_discarded()) return Fail(ErrorKind::kInput, path + ": is no JSON, " + expected);
+  if (json.is_discarded()) return Fail(ErrorKind::kInput, path + ": is not JSON, " + expected);
   std::vector<MeasuredRun> runs;
   try {
     if (json.is_object()) {

@@ -10,7 +10,7 @@
 
 namespace fusec {
 
-// What `fusec bench` measured, read back from `--json` or `--trace`.
+// The measurements of `fusec bench`, read from the output of `--json` or a file of `--trace`.
 
 struct MeasuredStep {
   std::string name;
@@ -18,26 +18,27 @@ struct MeasuredStep {
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;
 };
 
-// What the device can do at most; 0 where it is not known.
+// The peak rates of the device; 0 if they are unknown.
 struct MeasuredPeaks {
   double bytes_per_second = 0, f32_per_second = 0;
   std::string source;
 };
 
-// One size.
+// The measurements at one size.
 struct MeasuredRun {
-  std::string device, dims;                  // "batch=64, items=10", as DimsText has it
+  std::string device, dims;                  // dims as in DimsText: "batch=64, items=10"
   std::optional<double> device_us, call_us;  // medians of whole runs; a trace has none
   std::optional<int64_t> launches, bytes, flops;
   MeasuredPeaks peaks;
-  std::vector<MeasuredStep> steps;  // none without --per-kernel
+  std::vector<MeasuredStep> steps;  // empty unless kernels were measured (--per-kernel, --trace)
 };
 
-// Every size in the file, at least one. Errors name `path` and are of kind kInput.
+// The measurements of all sizes in the file, at least one. Errors name `path` and are of kind
+// kInput.
 Result<std::vector<MeasuredRun>> ReadBenchFile(const std::string& path);
 
-// The run at the explained sizes. An error names `path`: no run has these sizes, or its kernels are
-// not those of the artifact.
+// The measurements at the explained sizes. It is an error, which names `path`, if there are none or
+// if their kernels are not those of the artifact.
 Result<MeasuredRun> FindRun(const std::vector<MeasuredRun>& runs, const Explanation& explanation,
                             const std::string& path);
 

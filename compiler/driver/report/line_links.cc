@@ -27,7 +27,7 @@ size_t IndentOf(std::string_view line) {
   return std::min(line.find_first_not_of(' '), line.size());
 }
 
-// Nodes in order, without doubles.
+// Indices of nodes, ascending and without duplicates.
 using Places = std::vector<size_t>;
 void AddPlaces(Places& places, const Places& more) {
   for (const size_t place : more) {
@@ -38,7 +38,8 @@ void AddPlaces(Places& places, const Places& more) {
 
 class CodeLinker {
  public:
-  // Claims names in the order in which kernels do: results, operands, then what lies between.
+  // Assigns names to values in the order in which kernels do: results, operands, then intermediate
+  // values.
   CodeLinker(const Graph& body, std::string_view code) : body_(body), code_(code) {
     ForEachWord(code, [&](std::string_view word, size_t) { words_.insert(word); });
     DenseMap<const Value*, size_t> makers;
@@ -76,13 +77,13 @@ class CodeLinker {
       const size_t comment = line.find("//");
       std::string_view text = line.substr(0, comment);
       text = text.substr(0, text.find_last_not_of(' ') + 1);
-      if (text.empty() && comment == 0) {  // belongs to what is behind it
+      if (text.empty() && comment == 0) {  // a comment belongs to the statement after it
         comment_ = line;
         continue;
       }
       statement.append(text).push_back(' ');
       const bool is_constant = text.starts_with("constexpr ") && comment != line.npos;
-      if (is_constant) statement.append(line.substr(comment));  // names the tensor that it is of
+      if (is_constant) statement.append(line.substr(comment));  // the comment names its tensor
       const char last = text.empty() ? ';' : text.back();
       if (last == ';' || last == '{' || last == '}' || text.starts_with('#')) Close(statement);
     }
@@ -92,7 +93,7 @@ class CodeLinker {
  private:
   void Name(const Value& value, const Places& places) {
     const std::string friendly = FriendlyName(value.name);
-    // Where the kernel has such a word itself (kernel/model_names.h).
+    // A kernel that uses the word itself calls the tensor so (kernel/model_names.h).
     const std::string aside = friendly + "_tensor";
     const std::string& stem = words_.count(aside) > 0 ? aside : friendly;
     std::string name = stem;
@@ -100,7 +101,7 @@ class CodeLinker {
     names_[name] = places;
   }
 
-  // The nodes of the value whose name a word begins with; the longest one counts.
+  // The nodes of the value whose name is the longest one with which the word begins; null if none.
   const Places* Find(std::string_view word) const {
     for (size_t length = word.size(); length > 0;) {
       const auto found = names_.find(word.substr(0, length));
@@ -120,7 +121,7 @@ class CodeLinker {
     return places;
   }
 
-  // The nodes whose ops a comment lists behind a colon: "// The result: add, relu".
+  // The nodes whose ops a comment lists after a colon: "// The result: add, relu".
   Places ListedIn(std::string_view comment) const {
     Places places;
     const size_t colon = comment.rfind(": ");
@@ -133,7 +134,7 @@ class CodeLinker {
     return places;
   }
 
-  // Where a statement assigns, or its length.
+  // The position of the first assignment in a statement; its length if there is none.
   static size_t AssignmentIn(std::string_view text) {
     for (size_t at = text.find('='); at != text.npos; at = text.find('=', at + 1)) {
       const char before = at > 0 ? text[at - 1] : ' ';
@@ -146,8 +147,8 @@ class CodeLinker {
     return text.size();
   }
 
-  // The statement is whole: its lines belong to what it assigns, or else to what it names. A loop's
-  // header and the kernel's own belong to none.
+  // Called at the end of a statement: links its lines to the nodes whose values it assigns, or
+  // otherwise to those it names. The header of a loop and that of the kernel belong to no node.
   void Close(std::string& statement) {
     const std::string_view text = statement;
     Places places;
@@ -166,18 +167,18 @@ class CodeLinker {
 
   const Graph& body_;
   const std::string_view code_;
-  std::set<std::string_view> words_;  // of the code
+  std::set<std::string_view> words_;  // all words of the code
   std::map<std::string, Places, std::less<>> names_;
   std::map<size_t, Places> links_;
-  std::vector<size_t> open_;  // lines of the statement that is not whole yet
-  std::string comment_;       // the last one in front of it
-  bool has_header_ = false;   // device functions stand above the kernel's header, and have no ops
+  std::vector<size_t> open_;  // lines of the current statement
+  std::string comment_;       // the last comment before it
+  bool has_header_ = false;  // whether the kernel has begun; device functions before it have no ops
 };
 
 }  // namespace
 
 std::vector<IrLine> LinkIrLines(std::string_view text, const Graph& graph) {
-  constexpr size_t kNodeIndent = 2, kBodyIndent = 6;  // as Print has them
+  constexpr size_t kNodeIndent = 2, kBodyIndent = 6;  // the indentations that Print uses
   const std::vector<const Node*> regions = RegionsOf(graph);
   std::vector<IrLine> links;
   size_t node = 0, op = 0, next_region = 0;

@@ -8,7 +8,8 @@
 
 namespace fusec {
 
-// The ONNX nodes that the kernels of a fused graph came from, each once, in order of appearance.
+// The ONNX nodes from which the kernels of a fused graph were made, each once, in order of
+// appearance.
 class Origins {
  public:
   explicit Origins(const Graph& fused);

@@ -19,7 +19,7 @@ Json JsonOf(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-// Builds the document; the lists are filled while kernels are walked through.
+// Builds the document. Its lists are filled kernel by kernel.
 class Writer {
  public:
   Writer(const std::string& artifact, const ReportContents& contents)
@@ -47,7 +47,7 @@ class Writer {
     json_["sources"] = std::move(sources_);
     json_["texts"] = std::move(texts_);
     AddTimes();
-    // Names may hold any bytes; what is no UTF-8 is shown as U+FFFD.
+    // Names may contain any bytes; invalid UTF-8 is replaced by U+FFFD.
     return json_.dump(-1, ' ', true, Json::error_handler_t::replace);
   }
 
@@ -64,7 +64,7 @@ class Writer {
                        {"readers", Json::array()}});
   }
 
-  // Everything that lies in memory: inputs, weights, and what kernels write.
+  // Adds all tensors in memory: inputs, weights, and results of kernels.
   void AddValues() {
     for (size_t i = 0; i < e_.graph->inputs.size(); ++i)
       AddValue(*e_.graph->inputs[i], e_.graph->InputName(i), "input", Json());
@@ -108,8 +108,8 @@ class Writer {
             {"reads", reads}};
   }
 
-  // The place of a kernel's code among the sources; null for a library's product. Steps that share
-  // a function share its text, whose locals are named after the tensors of the first of them.
+  // The index of a kernel's code among the sources; null for a product of the library. Steps that
+  // share a function share its text, whose locals are named after the tensors of the first of them.
   Result<Json> SourceOf(const ExplainedStep& step, const Node& region) {
     if (step.code.source.empty()) return Json();
     const Node* owner = &region;
@@ -133,7 +133,8 @@ class Writer {
     return Json(sources_.size() - 1);
   }
 
-  // A text as places in the list of texts. Kernels share device functions, which stand there once.
+  // A text as indices into the list of texts, which has device functions that kernels share only
+  // once.
   Json PartsOf(const std::string& text) {
     Json parts = Json::array();
     for (size_t begin = 0; begin < text.size();) {
@@ -158,7 +159,7 @@ class Writer {
   Result<void> AddKernel(size_t number) {
     const Node& region = *regions_[number];
     Json& kernel = json_["kernels"][number];
-    DenseMap<const Value*, size_t> made;  // looked up only
+    DenseMap<const Value*, size_t> made;  // never iterated, as its order varies
     kernel["body"] = Json::array();
     for (size_t i = 0; i < region.body->nodes.size(); ++i) {
       const Node& node = *region.body->nodes[i];
@@ -255,12 +256,12 @@ class Writer {
   const std::vector<const Node*> regions_;
   const Origins origins_;
   Json json_, values_ = Json::array(), sources_ = Json::array(), texts_ = Json::array();
-  DenseMap<const Value*, size_t> places_;  // looked up only
+  DenseMap<const Value*, size_t> places_;  // never iterated, as its order varies
   std::map<std::string, size_t> text_places_;
   std::vector<std::pair<std::string, const Node*>> source_keys_;
 };
 
-// "batch=64, items=10" as flags of --dim.
+// The flags of --dim for a text such as "batch=64, items=10".
 std::vector<std::string> DimFlags(const std::string& dims) {
   std::vector<std::string> flags;
   for (size_t begin = 0; begin < dims.size();) {

@@ -11,23 +11,23 @@
 
 namespace fusec {
 
-// What a report tells of an artifact.
+// Everything that a report shows of an artifact.
 struct ReportContents {
   Explanation explanation;
-  std::vector<KernelResources> resources;  // of a GPU's kernels
-  std::vector<MeasuredRun> runs;           // all sizes that were measured
-  std::optional<MeasuredRun> measured;     // at the explained sizes
+  std::vector<KernelResources> resources;  // resources of kernels, for a GPU target
+  std::vector<MeasuredRun> runs;           // measurements at all sizes
+  std::optional<MeasuredRun> measured;     // measurements at the explained sizes
 };
 
-// `bench`, if it is not "", is a file that `fusec bench` wrote. Without dim flags the report then
-// has the last sizes measured, and without a target the one that was measured on.
+// `bench`, if it is not "", is a file that `fusec bench` wrote. The defaults of dims and target are
+// then the last sizes that were measured, and the target on which they were measured.
 Result<ReportContents> ReadReport(const std::string& artifact, const std::string& target,
                                   ArrayRef<std::string> dim_flags, const std::string& bench);
 
-// The report as one JSON document, which begins as ExplanationJson. It adds
+// The report as one JSON document. It has the keys of ExplanationJson, and adds
 //
 //   opset
-//   nodes     [{name, op, module, line}]: the ONNX nodes that reached a kernel
+//   nodes     [{name, op, module, line}]: the ONNX nodes from which kernels were made
 //   values    [{name, label (the user's name), type, bytes, kind: "input"|"weight"|"memory",
 //             outputs: [user's names], producer (kernel), readers: [kernel]}]
 //   kernels   each with body: [{op, value, type, nodes, from: [place in the body],
@@ -40,11 +40,11 @@ Result<ReportContents> ReadReport(const std::string& artifact, const std::string
 //   peaks     {bytes_per_second, f32_per_second, tf32_per_second, f16_per_second, source}
 //   runs      [{device, dims, device_us, call_us}]
 //
-// where kernels, nodes, values, sources, texts and lines are named by their places in these lists,
-// from 0.
+// where kernels, nodes, values, sources, texts and lines are referred to by their indices in these
+// lists, from 0. "place in the body" is the index of an op in the kernel's list `body`.
 Result<std::string> ReportJson(const std::string& artifact, const ReportContents& contents);
 
-// The page: one HTML file with the document, which loads nothing.
+// The page: one HTML file that contains the document, the scripts and the styles.
 std::string ReportPage(const Explanation& explanation, const std::string& json);
 
 // "38 ONNX nodes became 5 kernels; 12.4 MB of memory traffic became 3.1 MB".

@@ -16,7 +16,7 @@ constexpr PageFile kPageFiles[] = {
 #include "report_page_data.inc"
 };
 
-// In the order in which they stand in the page: what a file uses is above it.
+// The scripts in their order in the page: each file comes after those that it uses.
 constexpr const char* kScripts[] = {"basics.js",  "layout.js", "highlight.js", "model.js",
                                     "picture.js", "code.js",   "inspector.js", "charts.js",
                                     "tables.js",  "main.js"};
@@ -45,7 +45,8 @@ std::string HtmlText(std::string_view text) {
   return escaped;
 }
 
-// JSON that may stand in a script element: '<' occurs in strings only.
+// JSON that can be put into a script element: '<', '>' and '&', which occur in strings only, are
+// escaped.
 std::string ScriptJson(std::string_view json) {
   std::string escaped;
   escaped.reserve(json.size() + json.size() / 16);
@@ -75,8 +76,8 @@ std::string Headline(const Explanation& e) {
 std::string ReportPage(const Explanation& explanation, const std::string& json) {
   std::string script;
   for (const char* name : kScripts) script += FileText(name);
-  // What page/report.html marks, in the order in which it stands there; a part is never searched
-  // for the mark of another.
+  // The marks in page/report.html, in their order there, and the text that replaces each. Inserted
+  // text is not searched for further marks.
   const std::pair<std::string_view, std::string> parts[] = {
       {"<!-- title -->", HtmlText(explanation.model)},
       {"/* report.css */", std::string(FileText("report.css"))},

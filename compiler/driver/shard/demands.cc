@@ -15,8 +15,8 @@ namespace fusec {
 
 namespace {
 
-// The parts of a table that is cut by columns are copies in memory, where those of one that is cut
-// by rows are views of the model's file.
+// Larger tables are not cut by columns, because such parts are copies in memory, while parts by
+// rows are views into the model's file.
 constexpr double kMostBytesCutByColumns = 4e9;
 
 double At(const Expr& expression, const std::map<std::string, int64_t>& dims) {
@@ -31,7 +31,7 @@ const Node* FindConstant(const Graph& graph, const std::string& name) {
   return found == graph.nodes.end() ? nullptr : found->get();
 }
 
-// The values that choose rows of a table, once each.
+// The values that are ids of rows of the table, each once.
 std::vector<Value*> IdsOf(const Graph& graph, const TableDemand& table) {
   std::vector<Value*> ids;
   for (const auto& node : graph.nodes) {
@@ -125,7 +125,7 @@ Result<void> AddProfile(const Graph& graph, const std::string& path, Demands& de
       if (found == arrays.end())
         return Fail(
             ErrorKind::kInput,
-            fmt::format("{}: has no array \"{}\", of which the ids of table \"{}\" are computed",
+            fmt::format("{}: has no array \"{}\", from which the ids of table \"{}\" are computed",
                         path, ids->InputName(i), table.table));
       if (found->second.dtype() != ids->inputs[i]->type.dtype)
         return Fail(ErrorKind::kInput, fmt::format("{}: array \"{}\" is {}, expected {}", path,

@@ -33,13 +33,13 @@ std::vector<std::vector<TablePart>> PartsOf(const Demands& demands, const ShardP
   return shards;
 }
 
-// What the artifact of a part says beside its own graph.
+// The contents of a part's artifact besides its graph, from those of the whole model.
 ArtifactContents ContentsOf(const ArtifactContents& whole,
                             const std::map<std::string, PartStart>& tables, bool is_dense) {
   ArtifactContents contents = whole;
   std::erase_if(contents.stored_tables,
                 [&](const StoredTable& table) { return tables.count(table.table) == 0; });
-  contents.warnings.clear();  // the whole has them
+  contents.warnings.clear();  // they are reported once, for the whole model
   if (!is_dense) {
     contents.adapters.reset();
     contents.requests.reset();

@@ -11,17 +11,18 @@
 
 namespace fusec {
 
-// One of the artifacts that a model is taken apart into.
+// A part of a model, which is compiled to an artifact of its own.
 struct ModelPart {
   std::string folder;  // "shard_0", "dense"
   SimplifiedModel model;
-  std::map<std::string, PartStart> tables;  // that it has rows of, and where these begin
+  std::map<std::string, PartStart> tables;  // tables of which it has rows, and where these begin
 };
 
-// The parts of a model, shards first; the last is the dense part.
+// The parts of a model in the order of the shards, followed by the dense part.
 Result<std::vector<ModelPart>> TakeApart(const SimplifiedModel& model, const Demands& demands,
                                          const ShardPlan& plan, Wire wire);
 
+// A part after all passes.
 Result<FusedModel> FusePart(const ModelPart& part, const CompileOptions& options);
 
 }  // namespace fusec

@@ -34,7 +34,8 @@ std::string TablesText(const Json& tables) {
 
 std::string DenseText(const Json& dense) {
   return fmt::format(
-      "the dense part sends {} and takes {}: {:.0f} us of its link, and {:.0f} us of its own\n",
+      "the dense part sends {} of ids and receives {} of answers: {:.0f} us on its network link,\n"
+      "and {:.0f} us for its own steps\n",
       FormatBytes(dense.at("id_bytes")), FormatBytes(dense.at("wire_bytes")),
       dense.at("link_us").get<double>(), dense.at("us").get<double>());
 }
@@ -47,9 +48,9 @@ std::string ShardPlanText(const Json& plan) {
     dims.push_back(fmt::format("{}={}", name, size.get<int64_t>()));
   const Json& costs = plan.at("costs");
   std::string text = fmt::format(
-      "{} for {}{}: planned {:.0f} us a batch, {:.0f} where nothing overlaps\n"
-      "({:.1f} GB/s of rows, {:.1f} Gbit/s of network, {:.0f} us a message, {:.0f} GFLOP/s of the "
-      "dense part; rows cross as {})\n",
+      "{} for {}{}: planned time of a batch {:.0f} us, or {:.0f} us if nothing overlaps\n"
+      "(assuming {:.1f} GB/s to read rows, {:.1f} Gbit/s of network, {:.0f} us per message, and "
+      "{:.0f} GFLOP/s in the dense part; rows are sent as {})\n",
       Plural(static_cast<int64_t>(plan.at("shards").size()), "shard"),
       dims.empty() ? "static dims" : Join(dims, ", "),
       plan.at("profile").get<bool>() ? " and the profile's ids" : "",

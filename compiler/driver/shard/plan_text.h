@@ -5,8 +5,9 @@
 
 namespace fusec {
 
-// What fusec explain says of the key "shards" of a manifest: a line for each shard, its tables, and
-// those of the dense part. Throws as nlohmann::json does where the key has another form.
+// The text that fusec explain prints for `plan`, the key "shards" of a manifest: the planned time,
+// a line for each shard with its tables, and the dense part with its tables. Throws
+// nlohmann::json::exception if the key has another form.
 std::string ShardPlanText(const nlohmann::ordered_json& plan);
 
 }  // namespace fusec

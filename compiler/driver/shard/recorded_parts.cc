@@ -17,7 +17,7 @@ Result<size_t> FindTable(const Demands& demands, const std::string& name) {
     if (demands.tables[i].table == name) return i;
   }
   return Fail(ErrorKind::kModel,
-              "the model has no embedding table \"" + name + "\", which the shards have rows of");
+              "the model has no embedding table \"" + name + "\", of which the shards hold rows");
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ Result<std::vector<ModelPart>> TakeApartAsBefore(const SimplifiedModel& model,
       FUSEC_ASSIGN(const size_t number, FindTable(demands, table.at("table")));
       if (demands.tables[number].rows != table.at("rows").get<int64_t>())
         return Fail(ErrorKind::kModel, "table \"" + demands.tables[number].table +
-                                           "\" has other rows than the shards");
+                                           "\" has another number of rows than in the shards");
       const int64_t end_column = table.value("end_column", int64_t{0});
       if (end_column > demands.tables[number].columns)
         return Fail(ErrorKind::kModel, "table \"" + demands.tables[number].table +
@@ -77,8 +77,8 @@ Result<void> CheckNoPart(const std::string& artifact) {
   if (!std::filesystem::is_regular_file(whole + "/manifest.json", error)) return {};
   const auto manifest = ReadManifest(whole);
   if (!manifest || !IsSharded(*manifest)) return {};
-  return Fail(ErrorKind::kUsage,
-              artifact + " is a part of the sharded artifact " + whole + ", expected that");
+  return Fail(ErrorKind::kUsage, artifact + " is a part of the sharded artifact " + whole +
+                                     ", expected the whole artifact");
 }
 
 }  // namespace fusec

@@ -8,17 +8,18 @@
 
 namespace fusec {
 
-// What the manifests of parts say of how a sharded artifact was compiled, beside its own: targets,
-// and where tables lie.
+// Sets the options of a sharded artifact that only the manifests of its parts record: the targets,
+// and in which memory tables are.
 Result<void> TakePartsOptions(const std::string& artifact, const nlohmann::ordered_json& manifest,
                               CompileOptions& options);
 
-// The parts of a model whose tables lie where a plan put them. `plan`: the key "shards" of the
+// The parts of a model, with its tables on the same shards as in `plan`, the key "shards" of a
 // manifest.
 Result<std::vector<ModelPart>> TakeApartAsBefore(const SimplifiedModel& model,
                                                  const nlohmann::ordered_json& plan);
 
-// An error for an artifact that is a part of a sharded one, of which alone it cannot be made again.
+// An error if the artifact is a part of a sharded artifact, because refit has to write all parts
+// together.
 Result<void> CheckNoPart(const std::string& artifact);
 
 }  // namespace fusec

@@ -46,8 +46,8 @@ Result<std::map<std::string, int64_t>> SizesOf(const Graph& graph,
   return sizes;
 }
 
-// Microseconds of the steps of an artifact, each of which computes or moves bytes, whichever takes
-// longer.
+// The estimated time of an artifact's steps in microseconds. A step takes the time of its flops or
+// that of its bytes, whichever is longer.
 Result<double> OwnUs(const std::string& artifact, const ClusterCosts& costs,
                      const std::map<std::string, int64_t>& dims) {
   FUSEC_ASSIGN(const Json manifest, ReadManifest(artifact));
@@ -109,7 +109,7 @@ Json PlanJson(const Demands& demands, const ShardPlan& plan, const ShardOptions&
           {"kept", kept}};
 }
 
-// What is known of a batch's time once the dense part is compiled.
+// Adds the times of a batch to the plan, which are known once the dense part is compiled.
 void AddTimes(const ShardPlan& plan, const ClusterCosts& costs, double own_us, Json& json) {
   const DenseLoad dense = DenseLoadOf(plan, costs, own_us);
   const BatchTimes times = BatchTimesOf(plan, costs, own_us);

@@ -13,11 +13,11 @@
 namespace fusec {
 
 struct ShardOptions {
-  CompileOptions compile;  // `output_path` is the folder that gets all parts
+  CompileOptions compile;  // `output_path` is the folder into which all parts are written
   ShardPlanOptions plan;
   Wire wire = Wire::kExact;
-  std::map<std::string, int64_t> dims;  // by symbol, the sizes that the plan is made for
-  std::string profile;                  // an .npz with ids of real requests, or ""
+  std::map<std::string, int64_t> dims;  // the sizes for which the plan is made, by symbol
+  std::string profile;                  // an .npz file with ids of real requests, or ""
 };
 
 struct ShardReport {
@@ -26,9 +26,9 @@ struct ShardReport {
   double seconds = 0;
 };
 
-// Compiles a model into artifacts that hold its tables between them, shard_0, shard_1, ..., and one
-// of all the rest, dense. A manifest beside them lists these as the steps of one program, which
-// every runtime loads as it loads an artifact.
+// Compiles a model into several artifacts: shard_0, shard_1, ..., which hold its tables, and dense,
+// which holds the rest of the model. A manifest beside them lists them as the steps of one program,
+// so that the folder can be loaded like any artifact.
 Result<ShardReport> ShardModel(const ShardOptions& options);
 
 }  // namespace fusec

@@ -14,11 +14,11 @@ namespace fusec {
 
 namespace {
 
-// A table may have this much more than an even share before it is cut: each of its parts answers
-// for all ids.
+// A table is cut only if it has more than this multiple of an even share of the bytes, because
+// every part of a cut table answers for all ids.
 constexpr double kMostOfEvenShare = 1.25;
 
-// Fewer bytes of a row would be read a cache line at a time all the same.
+// Narrower parts would save nothing, because memory is read by cache lines of 64 bytes.
 constexpr int64_t kLeastBytesOfRow = 64;
 
 ShardLoad LoadOf(const TableDemand& table, const PlannedPart& part) {
@@ -86,7 +86,7 @@ class Planner {
   std::string WhyKept(const TableDemand& table) const {
     if (!table.stays.empty()) return table.stays;
     if (table.bytes() > options_.least_bytes) return "";
-    return fmt::format("its {:.0f} bytes are replicated rather than asked for", table.bytes());
+    return fmt::format("its {:.0f} bytes are few enough to be in every replica", table.bytes());
   }
 
   tl::unexpected<Error> TooFew() const {
@@ -135,27 +135,28 @@ class Planner {
     return {};
   }
 
-  // At least so many parts, or 0 where the table is not to be cut by columns. One that no shard
-  // has room for, and whose rows cannot be on several, may have columns of any width.
+  // The number of parts by columns, at least `parts`, or 0 if the table is not to be cut by
+  // columns. If no shard has room for the table and it cannot be cut by rows, parts may have any
+  // width.
   int64_t PartsByColumns(const TableDemand& table, int64_t parts, bool must_be_cut) const {
     if (table.columns == 0) return 0;
     const int64_t element = std::max<int64_t>(1, table.row_bytes / table.columns);
     const bool of_any_width = must_be_cut && !table.stays_whole.empty();
     const int64_t least = of_any_width ? 1 : (kLeastBytesOfRow + element - 1) / element;
     const int64_t most = std::min(options_.shards, table.columns / least);
-    const auto is_too_large = [&] {  // of the widest part
+    const auto is_too_large = [&] {  // whether the widest part does not fit on a shard
       const int64_t width = (table.columns + parts - 1) / parts;
       return must_be_cut && static_cast<double>(width * element * table.rows) > options_.most_bytes;
     };
     while (parts <= most && is_too_large()) ++parts;
-    // Parts by rows may answer with less where columns are summed beside the table.
+    // Parts by rows may answer with fewer bytes if the shard sums over columns.
     const bool answers_with_less =
         !table.stays_whole.empty() ||
         table.wire_bytes_by_columns <= static_cast<double>(parts) * table.wire_bytes_of_part;
     return parts <= most && answers_with_less ? parts : 0;
   }
 
-  // The row before which the table has that share, of traffic and memory in equal measure.
+  // The row before which the table has the given share of the mean of traffic and memory.
   static int64_t EndOf(const TableDemand& table, double share, int64_t first) {
     int64_t low = first + 1, high = table.rows - 1;
     while (low < high) {
@@ -169,13 +170,13 @@ class Planner {
     return low;
   }
 
-  // Of time or memory, whichever the piece has more of.
+  // The larger of the load's shares of all time and of all memory.
   double Share(const ShardLoad& load) const {
     return std::max(all_us_ > 0 ? TransferUs(load, options_.costs) / all_us_ : 0,
                     load.table_bytes / std::max(all_bytes_, 1.0));
   }
 
-  // A shard answers once for a table: another part of it would send as many bytes again.
+  // Whether the shard has a part of the table. A second part would double the bytes of its answer.
   static bool HasPartOf(size_t table, ArrayRef<PlannedPart> shard) {
     return std::any_of(shard.begin(), shard.end(),
                        [&](const PlannedPart& part) { return part.table == table; });
@@ -195,11 +196,12 @@ class Planner {
       least = Share(sum);
     }
     if (!best) {
-      return Fail(ErrorKind::kUsage,
-                  fmt::format("--shard-memory: the tables take {:.0f} bytes, and {} of {:.0f} have "
-                              "no room for {:.0f} of \"{}\"",
-                              all_bytes_, Plural(options_.shards, "shard"), options_.most_bytes,
-                              load.table_bytes, tables_[piece.table].table));
+      return Fail(
+          ErrorKind::kUsage,
+          fmt::format("--shard-memory: the tables take {:.0f} bytes, and {} of {:.0f} bytes "
+                      "each have no room for {:.0f} bytes of table \"{}\"",
+                      all_bytes_, Plural(options_.shards, "shard"), options_.most_bytes,
+                      load.table_bytes, tables_[piece.table].table));
     }
     plan_.shards[*best].push_back(piece);
     Add(load, options_.costs, plan_.loads[*best]);
@@ -234,7 +236,7 @@ DenseLoad DenseLoadOf(const ShardPlan& plan, const ClusterCosts& costs, double o
 }
 
 BatchTimes BatchTimesOf(const ShardPlan& plan, const ClusterCosts& costs, double own_us) {
-  const double link_us = 1e6 / costs.network_bandwidth;  // a byte
+  const double link_us = 1e6 / costs.network_bandwidth;  // time of one byte
   double sent_us = 0, slowest_us = 0;
   std::vector<std::pair<double, double>> answers;  // when they are ready, and their bytes
   for (const ShardLoad& load : plan.loads) {

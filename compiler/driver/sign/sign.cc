@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Runs a tool of the system; an error has its first line.
+// Runs a program and returns its output. The error of a failed run has the first line of its
+// stderr.
 Result<std::string> RunTool(ArrayRef<std::string> arguments) {
   const ChildResult child = RunChild(arguments);
   if (child.exit_code == 0) return child.output;
@@ -22,7 +23,7 @@ Result<std::string> RunTool(ArrayRef<std::string> arguments) {
               first.empty() ? arguments[0] + " cannot be run" : arguments[0] + ": " + first);
 }
 
-// The files of an artifact that are signed, by their paths below it.
+// The paths of the files to sign, relative to the artifact.
 Result<std::vector<std::string>> FilesOf(const std::string& artifact) {
   std::vector<std::string> paths;
   std::error_code error;
@@ -46,7 +47,7 @@ Result<size_t> SignArtifact(const std::string& artifact, const std::string& key)
   const std::string sums = artifact + "/" + runtime::kSums;
   const std::string signature = artifact + "/" + runtime::kSignature;
   if (!fs::exists(artifact + "/manifest.json"))
-    return Fail(ErrorKind::kArtifact, artifact + ": is no artifact: it has no manifest.json");
+    return Fail(ErrorKind::kArtifact, artifact + ": is not an artifact: it has no manifest.json");
   if (!fs::exists(key)) return Fail(ErrorKind::kUsage, key + ": no such key");
   std::error_code ignored;
   fs::remove(signature, ignored);

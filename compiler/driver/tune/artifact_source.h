@@ -8,8 +8,8 @@
 
 namespace fusec {
 
-// Everything that is needed to build an artifact again. The same compiler makes the same bytes, if
-// the tunings stay as they are.
+// Everything that is needed to build an artifact again. With unchanged tuning, the same version of
+// the compiler produces the same bytes.
 struct ArtifactSource {
   ArtifactContents contents;  // without targets, index sites and files
   std::vector<TargetSource> targets;
@@ -19,7 +19,7 @@ struct ArtifactSource {
 };
 Result<ArtifactSource> ReadArtifactSource(const std::string& artifact);
 
-// Builds it into the folder of an artifact, which does not change until the build is complete.
+// Builds the artifact again into its folder, which is replaced only when the build is complete.
 Result<void> WriteAgain(ArtifactSource source, const std::string& artifact);
 
 }  // namespace fusec

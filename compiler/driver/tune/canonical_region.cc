@@ -10,7 +10,8 @@ namespace fusec {
 
 namespace {
 
-// v0, v1, ... in the order of definition, bodies included; no ONNX nodes.
+// Renames all values, also those of bodies, to v0, v1, ... in the order of definition, and removes
+// the ONNX nodes from which ops came.
 void RenameValues(Graph& graph, int& next) {
   const auto rename = [&](Value& value) { value.name = "v" + std::to_string(next++); };
   for (const auto& input : graph.inputs) rename(*input);
@@ -25,7 +26,7 @@ void RenameValues(Graph& graph, int& next) {
   }
 }
 
-// s0, s1, ... for the symbols of a graph, in the order in which its text has them.
+// Renames the symbols of a graph to s0, s1, ... in the order in which they occur in its text.
 std::string RenameSymbols(const std::string& text, ArrayRef<DimSymbol> known,
                           std::map<std::string, std::string>& renamed) {
   return ReplaceWords(text, [&](std::string_view word, std::string_view before) {
@@ -38,8 +39,8 @@ std::string RenameSymbols(const std::string& text, ArrayRef<DimSymbol> known,
   });
 }
 
-// The region behind the constants that it reads, in the order in which it reads them; all else that
-// it reads becomes an input.
+// A graph of the region and, before it, the constants that it reads, in the order in which it reads
+// them. Its other operands become inputs.
 std::unique_ptr<Graph> Extract(const Graph& fused, size_t number) {
   auto graph = std::make_unique<Graph>();
   graph->name = "region";
@@ -54,7 +55,7 @@ std::unique_ptr<Graph> Extract(const Graph& fused, size_t number) {
   };
   const Node* wanted = RegionsOf(*copy)[number];
   const ValueList operands = wanted->operands;
-  DenseMap<const Value*, Value*> given;  // what stands for an operand
+  DenseMap<const Value*, Value*> given;  // the constant or input that replaces an operand
   for (Value* operand : operands) {
     if (operand == nullptr || given.count(operand) != 0) continue;
     given[operand] = operand;
@@ -76,7 +77,7 @@ std::unique_ptr<Graph> Extract(const Graph& fused, size_t number) {
   return graph;
 }
 
-// Without the contents of float constants outside of the region.
+// The text without the data of float constants outside of the region's body.
 std::string WithoutPayloads(const Graph& graph, std::string text) {
   for (const auto& node : graph.nodes) {
     const bool is_float = node->kind == OpKind::kConstant && IsFloat(node->result()->type.dtype);
@@ -98,7 +99,7 @@ Result<CanonicalRegion> Canonicalize(const Graph& fused, size_t number) {
   RenameValues(*extracted, next);
   extracted->input_names.clear();
   for (const auto& input : extracted->inputs) extracted->input_names.push_back(input->name);
-  // Symbols that the region does not know stay out of its text.
+  // The text must not contain symbols that the region does not use, so symbols are declared below.
   const std::vector<DimSymbol> symbols = extracted->symbols;
   extracted->symbols.clear();
   for (const auto& node : extracted->nodes) {

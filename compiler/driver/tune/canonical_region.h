@@ -8,18 +8,19 @@
 
 namespace fusec {
 
-// A region as a graph of its own under names that do not depend on its model: equal regions of two
-// models give equal text, so that what was measured for one serves the other.
+// A region as a graph of its own, with names that do not depend on its model. Equal regions of two
+// models give equal text, so that measurements of one can be used for the other.
 struct CanonicalRegion {
   std::shared_ptr<Graph> graph;  // constants and the region, which reads inputs or constants
-  // The graph as text, without what its float constants hold: times do not depend on that.
+  // The graph as text, without the elements of its float constants, on which times do not depend.
   std::string key;
-  std::map<std::string, std::string> symbols;  // its name here, by that in the model
+  std::map<std::string, std::string> symbols;  // names in this graph, by names in the model
 
   const Node& region() const { return *graph->nodes.back(); }
 };
 
-// Region number `number` of a graph of constants and regions, with the payloads that are loaded.
+// The canonical form of region number `number` of a graph of constants and regions, with the data
+// of constants that are loaded.
 Result<CanonicalRegion> Canonicalize(const Graph& fused, size_t number);
 
 }  // namespace fusec

@@ -15,22 +15,23 @@ namespace fusec {
 
 namespace {
 
-constexpr const char* kWhich = "kernel";  // the symbol, and the input whose length it is
-constexpr int kRepeats = 16;              // launches in a graph of a kernel that takes little time
+constexpr const char* kWhich = "kernel";  // the symbol that selects the kernel, and its input
+constexpr int kRepeats = 16;              // launches per graph for a kernel that takes little time
 constexpr double kLittleMicroseconds = 40;
-constexpr size_t kSets = 3;  // of inputs, so that a launch does not find its own in a cache
-// Times that are this close to the best are taken again.
+constexpr size_t kSets = 3;  // sets of inputs in turn, so that none is in a cache already
+// Kernels within this factor of the best time are timed again.
 constexpr double kClose = 1.15;
+// Kernels slower than the best by more than this factor are not timed exactly.
 constexpr double kHopeless = 3;
-// A GPU takes milliseconds for all that is asked of a kernel here; one that takes longer hangs.
+// All runs of one kernel take milliseconds on a GPU; a kernel that takes this long hangs.
 constexpr double kHangsAfterSeconds = 60;
 
-// The dim `kernel` that runs number `kernel` once, or kRepeats times.
+// The size of the symbol kWhich that runs kernel number `kernel` once, or kRepeats times.
 int64_t Which(size_t kernel, bool repeated) {
   return 2 * static_cast<int64_t>(kernel) + (repeated ? 2 : 1);
 }
 
-// The region's ops in the place of the region.
+// The graph with the region replaced by its ops.
 std::unique_ptr<Graph> Unfused(const Graph& graph) {
   std::unique_ptr<Graph> unfused = graph.Clone();
   const std::unique_ptr<Node> region = std::move(unfused->nodes.back());
@@ -44,7 +45,7 @@ std::unique_ptr<Graph> Unfused(const Graph& graph) {
   return unfused;
 }
 
-// The first is the planned one.
+// The fastest kernel, if it is ahead of the planned one (number 0) by kAhead; else the planned one.
 size_t WinnerOf(ArrayRef<MeasuredKernel> kernels) {
   size_t winner = 0;
   for (size_t i = 1; i < kernels.size(); ++i) {
@@ -71,7 +72,7 @@ Result<RegionRace> RegionRace::Make(const Graph& fused, size_t number, const Tar
   return race;
 }
 
-// One for every symbol, and the one that chooses.
+// Adds one input for every symbol, including the one that selects the kernel.
 void RegionRace::AddInputs() {
   Graph& graph = *region_.graph;
   own_inputs_ = graph.inputs.size();
@@ -83,7 +84,7 @@ void RegionRace::AddInputs() {
   }
 }
 
-// Its number; that of an earlier one where the choice makes no difference.
+// Adds a kernel and returns its number, or the number of an earlier kernel that is the same.
 size_t RegionRace::AddKernel(const KernelChoice& choice) {
   Step step = std::move(ways_->Plan({Variant{choice, ""}}, sites_).front());
   std::string text = "library " + configurations_[step.matmul.algorithm];
@@ -99,7 +100,8 @@ size_t RegionRace::AddKernel(const KernelChoice& choice) {
   return kernels_.size() - 1;
 }
 
-// The library's first proposal is what it does by itself.
+// The library's other algorithms for the product. Its first proposal is left out, because it is the
+// one that the library takes by default.
 Result<std::vector<KernelChoice>> RegionRace::LibraryChoices(const DimValues& dims) {
   std::vector<KernelChoice> choices;
   if (!target_.algorithms || ways_->library_product() == nullptr) return choices;
@@ -128,7 +130,7 @@ Result<void> RegionRace::AddKernels(ArrayRef<DimValues> sizes) {
   if (!target_.batch_invariant) return {};
   for (auto& [size, numbers] : by_size_) {
     numbers.resize(kernels_.size());
-    std::iota(numbers.begin(), numbers.end(), 0);  // the planned one is the first of all
+    std::iota(numbers.begin(), numbers.end(), 0);  // number 0 is the planned kernel
   }
   return {};
 }
@@ -139,7 +141,7 @@ Result<int64_t> RegionRace::SizeAt(const DimValues& dims) const {
 
 Result<std::string> RegionRace::KeyAt(const DimValues& dims) const {
   FUSEC_ASSIGN(const int64_t size, SizeAt(dims));
-  // 3: what was measured before told of its kernels in other words.
+  // 3 is the version of the measurements' format; older ones describe kernels in another way.
   std::string key = "fusec times 3\n" + target_.identity + "\n" + target_.name + " " +
                     target_.matmul_precision + (target_.batch_invariant ? " batch-invariant" : "") +
                     "\n" + DimsText(dims) + "\n" + region_.key;
@@ -205,8 +207,8 @@ Result<void> RegionRace::RunOn(size_t set, size_t kernel) {
   return {};
 }
 
-// Behind a run of the planned kernel on other inputs, so that what a kernel leaves unwritten is
-// seen to be wrong.
+// The answers of a kernel. The planned kernel runs on other inputs before, so that elements that
+// the kernel leaves unwritten are wrong.
 Result<std::vector<TensorData>> RegionRace::Answers(size_t kernel, size_t planned) {
   FUSEC_TRY(RunOn(1, planned));
   FUSEC_TRY(RunOn(0, kernel));
@@ -217,8 +219,8 @@ std::string RegionRace::Problem(ArrayRef<TensorData> found, ArrayRef<TensorData>
   const Graph& body = *region_.region().body;
   for (size_t i = 0; i < found.size(); ++i) {
     Tolerance tolerance = ToleranceOf(CoarsestDtype(body.outputs[i]), target_.matmul_precision);
-    tolerance.relative_l2 *= 2;  // each of the two may be that far off
-    // A number between two codes becomes one or the other, by the order of the sums before it.
+    tolerance.relative_l2 *= 2;  // each of the two kernels may be off by the tolerance
+    // A number halfway between two codes may be rounded either way, depending on the order of sums.
     constexpr double kFewCodes = 1e-3;
     const Node* producer = body.outputs[i]->producer;
     if (producer != nullptr && producer->kind == OpKind::kToE4M3) tolerance.relative_l2 = kFewCodes;
@@ -260,7 +262,8 @@ Result<double> RegionRace::Time(size_t kernel, double best) {
   double one = least(first);
   if (best > 0 && one > kHopeless * std::max(best, kLittleMicroseconds)) return one;
   const bool repeated = options_->target == TargetKind::kGpu && one < kLittleMicroseconds;
-  const double launch = repeated ? one * kRepeats / 4 : one;  // most of `one` may be overhead
+  // If the kernel is repeated, most of `one` may be the overhead of launching a graph.
+  const double launch = repeated ? one * kRepeats / 4 : one;
   const int replays = static_cast<int>(std::clamp(kSampleMicroseconds / launch, 1.0, 300.0));
   FUSEC_ASSIGN(const auto samples, Samples(kernel, repeated, kSamples, replays));
   return least(samples);
@@ -288,12 +291,12 @@ Result<std::optional<MeasuredSize>> RegionRace::Measure(const DimValues& dims,
     if (is_over()) return std::nullopt;
     MeasuredKernel& kernel = measured.kernels.emplace_back();
     kernel.choice = kernels_[number].choice;
-    // Only the planned kernel has to work.
+    // An error of another kernel than the planned one is recorded as its problem.
     const auto judge = [&]() -> Result<void> {
       std::optional<Watchdog> watchdog;
       if (options_->target == TargetKind::kGpu) {
         watchdog.emplace(kHangsAfterSeconds,
-                         "a kernel hangs, which is a bug of fusec: " + kernel.choice.Words() +
+                         "a kernel hangs, which is a bug in fusec: " + kernel.choice.Words() +
                              ", at " + DimsText(dims) + "; please report it with the model");
       }
       if (number != planned) {
@@ -317,7 +320,7 @@ Result<std::optional<MeasuredSize>> RegionRace::Measure(const DimValues& dims,
   return measured;
 }
 
-// Takes the times of those in front again and keeps the better ones.
+// Times the fastest kernels and the planned one again, and keeps the better times.
 Result<void> RegionRace::TimeAgain(ArrayRef<size_t> numbers, double best,
                                    function_ref<bool()> is_over, MeasuredSize& measured) {
   std::vector<MeasuredKernel>& kernels = measured.kernels;

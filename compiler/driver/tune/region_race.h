@@ -15,26 +15,26 @@
 
 namespace fusec {
 
-// All kernels that can make one region, compiled into one program, to be timed one by one. The
-// program has two kinds of inputs besides the region's: one for every symbol, so that all dims are
-// known, and one whose length says which kernel runs.
+// All kernels that can compute one region, compiled into one program and timed one by one. Besides
+// the region's inputs, the program has one input for every symbol, so that all dims are known, and
+// one whose length selects the kernel that runs.
 //
 // Each kernel runs on random data, first to compare its answers with those of the planned kernel,
-// then for its time: on a GPU replays of a CUDA graph. A kernel that takes few microseconds is
-// launched several times in a graph, or the launch of the graph would be all that is seen.
+// then to be timed: on a GPU by replays of a CUDA graph. A kernel that takes few microseconds is
+// launched several times in a graph; otherwise the time of launching the graph would dominate.
 class RegionRace {
  public:
   struct Target {
     std::string name;  // "cpu", "sm_90a"
     std::string matmul_precision;
     std::string device;    // as LoadProgram takes it
-    std::string identity;  // the device and its software, in words
+    std::string identity;  // text that identifies the device and its software
     std::vector<std::string> cpu_levels;
     // What cuBLASLt proposes for a product at some dims; null on the CPU.
     std::function<Result<std::vector<runtime::CublasLtProposals::Proposal>>(const MatMulPlan&,
                                                                             const DimValues&)>
         algorithms;
-    bool batch_invariant = false;  // one kernel is sought for all sizes: each is timed at each
+    bool batch_invariant = false;  // one kernel is chosen for all sizes: each is timed at each size
   };
 
   // `sizes` are those of the region's own symbols.
@@ -42,14 +42,14 @@ class RegionRace {
                                  ArrayRef<DimValues> sizes);
 
   const CanonicalRegion& region() const { return region_; }
-  // What a measurement at `dims` depends on, for the cache.
+  // The key of a measurement at `dims` in the kernel cache: everything on which it depends.
   Result<std::string> KeyAt(const DimValues& dims) const;
   Result<int64_t> SizeAt(const DimValues& dims) const;  // see RegionKernels::size
-  // Compiles the kernels into `folder`, an empty one that must outlive this. Needs no device, and
-  // may run in a thread of its own.
+  // Compiles the kernels into the empty folder `folder`, which must outlive this object. Needs no
+  // device, and may run in a thread of its own.
   Result<void> Compile(const std::string& folder);
-  // Times the kernels for one of the sizes; Compile was called. Nothing if `is_over` before the
-  // last of them is timed.
+  // Times the kernels for one of the sizes; Compile must have been called. Returns nothing if
+  // `is_over` becomes true before all are timed.
   Result<std::optional<MeasuredSize>> Measure(const DimValues& dims, function_ref<bool()> is_over);
 
  private:
@@ -67,10 +67,10 @@ class RegionRace {
   Result<void> MakeInputs(const DimValues& dims);
   Result<void> RunOn(size_t set, size_t kernel);
   Result<std::vector<TensorData>> Answers(size_t kernel, size_t planned);
-  // What is wrong with the answers of a kernel; "" for nothing.
+  // What is wrong with the answers of a kernel; "" if they are right.
   std::string Problem(ArrayRef<TensorData> found, ArrayRef<TensorData> expected) const;
   Result<std::vector<double>> Samples(size_t kernel, bool repeated, int count, int replays);
-  // Microseconds of a launch; less exactly where that is far above `best`.
+  // Time of a launch in microseconds. If it is far above `best`, the first rough time is returned.
   Result<double> Time(size_t kernel, double best);
   Result<void> TimeAgain(ArrayRef<size_t> numbers, double best, function_ref<bool()> is_over,
                          MeasuredSize& measured);
@@ -79,10 +79,10 @@ class RegionRace {
   CanonicalRegion region_;
   std::unique_ptr<PlanOptions> options_;
   std::unique_ptr<RegionKernels> ways_;
-  size_t own_inputs_ = 0;  // the region's, which come first
+  size_t own_inputs_ = 0;  // number of the region's own inputs, which come first
   std::vector<Kernel> kernels_;
-  std::vector<std::string> texts_;                     // of kernels_: what makes one differ
-  std::map<std::string, std::string> configurations_;  // of the library's algorithms
+  std::vector<std::string> texts_;  // for each of kernels_, the text that distinguishes it
+  std::map<std::string, std::string> configurations_;  // of library algorithms, by algorithm
   std::map<int64_t, std::vector<size_t>> by_size_;  // the kernels for a size, the planned one first
   std::vector<IndexSite> sites_;
 

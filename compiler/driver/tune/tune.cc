@@ -32,7 +32,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The processor's name as the system gives it, "" where it gives none.
+// The processor's name as the system gives it; "" if it gives none.
 std::string ProcessorName() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -41,7 +41,7 @@ std::string ProcessorName() {
   return "";
 }
 
-// "580.159" of a machine with NVIDIA's kernel module, else "".
+// The version of NVIDIA's kernel module, such as "580.159"; "" if there is none.
 std::string DriverVersion() {
   std::ifstream file("/proc/driver/nvidia/version");
   for (std::string word; file >> word;) {
@@ -51,7 +51,8 @@ std::string DriverVersion() {
   return "";
 }
 
-// What times depend on besides the kernels.
+// Everything on which times depend besides the kernels: the version of fusec, the device, and its
+// software.
 std::string Identity(const runtime::Program& program) {
   std::string identity = std::string("fusec ") + fusec_version() + ", ";
   if (!program.device().has_device_memory()) {
@@ -65,7 +66,8 @@ std::string Identity(const runtime::Program& program) {
   return identity;
 }
 
-// kTunedSizes for each of the dims that no flag is of; of several dims a root of these.
+// The sizes for the dims without a flag: kTunedSizes for a single dim, and their n-th roots for n
+// dims.
 std::vector<int64_t> TunedSizes(ArrayRef<DimRange> symbols, ArrayRef<std::string> flags) {
   const auto dims = std::count_if(symbols.begin(), symbols.end(), [&](const DimRange& symbol) {
     return std::none_of(flags.begin(), flags.end(), [&](const std::string& flag) {
@@ -79,20 +81,22 @@ std::vector<int64_t> TunedSizes(ArrayRef<DimRange> symbols, ArrayRef<std::string
   return sizes;
 }
 
-// A region on its way: what is asked of it, and the race for what is not known.
+// A region, the sizes at which its kernels are compared, and the race for sizes without known
+// times.
 struct Entrant {
   size_t number = 0;
-  std::vector<DimValues> sizes;                         // in the model's dims
-  std::vector<std::string> keys;                        // of the sizes
-  std::vector<std::pair<std::string, DimValues>> left;  // what is to be measured: key, own dims
+  std::vector<DimValues> sizes;   // in the model's dims
+  std::vector<std::string> keys;  // cache keys of the sizes
+  // The sizes that are still to be measured: their cache key, and the region's own dims.
+  std::vector<std::pair<std::string, DimValues>> left;
   std::unique_ptr<RegionRace> race;
   std::unique_ptr<TemporaryFolder> folder;
   std::promise<Result<void>> compiling;
   std::future<Result<void>> compiled = compiling.get_future();
 };
 
-// Compiles races in their order, several at a time. What is under way when it goes out of scope is
-// waited for.
+// Compiles the kernels of races in their order, several races at a time. The destructor waits for
+// compilations that are under way.
 class CompilesAhead {
  public:
   explicit CompilesAhead(ArrayRef<Entrant*> entrants) : entrants_(entrants) {
@@ -150,8 +154,7 @@ class Tuner {
         return Fail(ErrorKind::kUsage, options_.artifact + " has edited kernels (" + step.name +
                                            "), which tuning would replace; fusec rebuild " +
                                            options_.artifact +
-                                           " --restore takes the originals "
-                                           "back");
+                                           " --restore puts the originals back");
       }
     }
     target_.name = report_.target = program.device().target().name;
@@ -168,9 +171,9 @@ class Tuner {
     return Fail(ErrorKind::kArtifact, options_.artifact + ": no graph of target " + target_.name);
   }
 
-  // Where there is no cuBLASLt, products are made without it.
+  // Lets races include the algorithms of cuBLASLt. Without the library, a warning says so.
   void AskCublasLt() {
-    constexpr size_t kPrefix = 5;  // of "cuda:1"
+    constexpr size_t kPrefix = 5;  // length of "cuda:"
     const std::string& device = options_.device;
     auto proposals = runtime::CublasLtProposals::Create(
         device.size() > kPrefix ? std::atoi(device.c_str() + kPrefix) : 0);
@@ -206,7 +209,7 @@ class Tuner {
     return proposals;
   }
 
-  // Every region, and what is not remembered of it.
+  // Creates an entrant for every region, and finds the sizes whose times are not in the cache.
   Result<void> Enter() {
     const Graph& graph = *chosen_->graph;
     const size_t regions = RegionsOf(graph).size();
@@ -228,7 +231,7 @@ class Tuner {
       for (const DimValues& dims : own) {
         FUSEC_ASSIGN(const std::string key, entrant.race->KeyAt(dims));
         entrant.keys.push_back(key);
-        const bool is_first = asked_.insert(key).second;  // of equal regions
+        const bool is_first = asked_.insert(key).second;  // equal regions are measured once
         if (is_first && !IsRemembered(key)) entrant.left.emplace_back(key, dims);
       }
       if (entrant.left.empty()) continue;
@@ -249,7 +252,7 @@ class Tuner {
     return true;
   }
 
-  // Waits until a race is compiled; false where no time is left for that.
+  // Waits until a race is compiled. Returns false if the time is over before that.
   Result<bool> AwaitCompiled(const Entrant& entrant) const {
     while (true) {
       const auto status = entrant.compiled.wait_for(std::chrono::milliseconds(20));
@@ -262,7 +265,8 @@ class Tuner {
   Result<void> Race() {
     const CompilesAhead compiles(waiting_);
     if (KindOf(target_.name) == TargetKind::kCpu) {
-      // A GPU does not mind that its host works meanwhile; kernels on the CPU do.
+      // Compiling in the background would disturb the times of kernels on the CPU, unlike those on
+      // a GPU, so all kernels are compiled first.
       Say("compiling kernels", 0);
       for (const Entrant* entrant : waiting_) FUSEC_TRY(AwaitCompiled(*entrant));
     }
@@ -353,7 +357,7 @@ class Tuner {
   std::vector<DimValues> cases_;
   const runtime::KernelCache cache_ = runtime::KernelCache::Default();
   std::vector<std::unique_ptr<Entrant>> entrants_;
-  std::vector<Entrant*> waiting_;  // those with something to measure
+  std::vector<Entrant*> waiting_;  // entrants with sizes to measure
   std::set<std::string> asked_;
   std::map<std::string, MeasuredSize> known_;
   TuneReport report_;

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Team = LaunchShape::Team;
 
-constexpr int kVersion = 2;  // of tuning.json
+constexpr int kVersion = 2;  // version of the format of tuning.json
 
 constexpr std::pair<Team, const char*> kTeams[] = {{Team::kPlanned, "planned"},
                                                    {Team::kThread, "thread"},
@@ -33,7 +33,8 @@ std::string NameOf(const Names& names, Word word) {
   return "";
 }
 
-// Json::exception where there is no such word, as for all else that is wrong with a file.
+// The value whose name is `json`. Throws Json::exception for an unknown name, as for every other
+// error in a file.
 template <class Names>
 auto WordOf(const Names& names, const Json& json) {
   const std::string text = json.get<std::string>();
@@ -109,14 +110,15 @@ MeasuredRegion RegionOf(const Json& json) {
   return region;
 }
 
-// The kernel of a choice; null where it was not timed.
+// The measurement of a choice; null if it was not timed.
 const MeasuredKernel* TimedKernel(const MeasuredSize& size, const KernelChoice& choice) {
   const auto found = std::find_if(size.kernels.begin(), size.kernels.end(),
                                   [&](const MeasuredKernel& k) { return k.choice == choice; });
   return found != size.kernels.end() && found->problem.empty() ? &*found : nullptr;
 }
 
-// The geometric mean of its times relative to the planned kernel's; nullopt where a size has none.
+// The geometric mean of a choice's times relative to the planned kernel's; nullopt if it was not
+// timed at all sizes.
 std::optional<double> RelativeTime(ArrayRef<MeasuredSize> sizes, const KernelChoice& choice) {
   double logarithms = 0;
   for (const MeasuredSize& size : sizes) {
@@ -186,7 +188,7 @@ Result<TuningFile> ParseTuning(const std::string& text, const std::string& path)
   try {
     const Json json = Json::parse(text);
     if (json.at("format") != "fusec-tuning")
-      return Fail(ErrorKind::kArtifact, path + ": is no fusec-tuning");
+      return Fail(ErrorKind::kArtifact, path + ": is not a file of format fusec-tuning");
     if (json.at("version") != kVersion) {
       return Fail(ErrorKind::kArtifact, path + ": version is " + json["version"].dump() +
                                             ", expected " + std::to_string(kVersion) +

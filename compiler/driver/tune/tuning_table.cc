@@ -15,13 +15,13 @@ std::string Fixed(double value, const char* format = "%.2f") {
   return text;
 }
 
-// Microseconds that move `amount` at a rate of a billion a second are `amount` / 1000.
+// `amount` per time: in 1e9 per second for `per_microsecond` = 1e3, in 1e12 per second for 1e6.
 std::string Rate(int64_t amount, double microseconds, double per_microsecond) {
   if (amount == 0) return "";
   return Fixed(static_cast<double>(amount) / microseconds / per_microsecond, "%.3g");
 }
 
-// The places of the kernels that have a time, fastest first.
+// The numbers of the kernels that were timed, fastest first.
 std::vector<size_t> ByTime(const MeasuredSize& size) {
   std::vector<size_t> order;
   for (size_t i = 0; i < size.kernels.size(); ++i) {
@@ -43,7 +43,7 @@ std::string ChoiceWords(const MeasuredRegion& region, const MeasuredSize& size, 
 
 std::string SweepText(const TargetTuning& tuning) {
   std::vector<std::vector<std::string>> rows = {
-      {"kernel", "sizes", "choice", "us", "GB/s", "TFLOP/s", "of planned", ""}};
+      {"kernel", "sizes", "choice", "us", "GB/s", "TFLOP/s", "vs planned", ""}};
   for (const MeasuredRegion& region : tuning.regions) {
     for (const MeasuredSize& size : region.sizes) {
       for (size_t i = 0; i < size.kernels.size(); ++i) {

@@ -8,20 +8,20 @@
 
 namespace fusec {
 
-// A row for every kernel that was measured: its time, and what it moves and computes a second.
+// A table with a row for every kernel that was measured: its time, GB/s and TFLOP/s.
 std::string SweepText(const TargetTuning& tuning);
 
 struct TimedChoice {
   std::string words;  // "library", "block 128, 4 rows"
   double microseconds = 0;
 };
-// What was chosen for a region at one size, and what came next.
+// The kernel that was chosen for a region at one size, and the next fastest one.
 struct TunedChoice {
   std::string kernel;
   DimValues dims;
   TimedChoice chosen;
   std::optional<TimedChoice> runner_up;
-  double planned_microseconds = 0;  // of the kernel planned without measuring
+  double planned_microseconds = 0;  // time of the kernel that was planned without measuring
 };
 std::vector<TunedChoice> ChoicesOf(const TargetTuning& tuning);
 std::string ChoicesText(const TargetTuning& tuning);

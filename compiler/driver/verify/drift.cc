@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// From 1 on; equal values share the mean of their ranks.
+// The ranks of the values, from 1 on; equal values have the mean of their ranks.
 std::vector<double> RanksOf(ArrayRef<double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -59,7 +59,7 @@ Drift DriftOf(const std::string& name, ArrayRef<double> found, ArrayRef<double> 
   return drift;
 }
 
-// Numbers near 1, whose distance from it matters.
+// The text of a correlation or an AUC, with enough digits to show small distances from 1.
 std::string CloseText(const std::optional<double>& number) {
   return number ? fmt::format("{:.6f}", *number) : "-";
 }

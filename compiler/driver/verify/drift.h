@@ -13,33 +13,34 @@
 
 namespace fusec {
 
-// How far scores move where tables are stored in fewer bits (--table-storage): the answers of an
-// artifact against those of the model with its own tables.
+// The drift of an output whose tables are stored in fewer bits (--table-storage): how far the
+// artifact's answers are from those of the model with its own tables.
 struct Drift {
   std::string output;
   int64_t elements = 0;
   double max_abs = 0, mean_abs = 0;
-  int64_t misplaced = 0;  // elements of which only one is NaN or infinite; in no other number
-  // The correlation of the two orders of the elements; nullopt where all of one are equal.
+  int64_t misplaced = 0;  // elements that are NaN or infinite on one side only; left out of all else
+  // Spearman's rank correlation of the two sides; nullopt if all elements of a side are equal.
   std::optional<double> spearman;
-  // Where the output has as many elements as there are labels.
+  // The AUC of both sides, if the output has as many elements as there are labels.
   std::optional<double> model_auc, auc;
 };
 
-// Spearman's rank correlation: Pearson's of the ranks, equal values sharing the mean of theirs.
+// Spearman's rank correlation: Pearson's correlation of the ranks, where equal values have the mean
+// of their ranks. nullopt if all values of a or of b are equal.
 std::optional<double> RankCorrelation(ArrayRef<double> a, ArrayRef<double> b);
-// The area under the ROC curve: how often a score of class 1 is above one of class 0, ties half.
-// nullopt without both classes.
+// The area under the ROC curve: the probability that a score of class 1 is above one of class 0,
+// where ties count half. nullopt if a class has no score.
 std::optional<double> AreaUnderCurve(ArrayRef<double> scores, const std::vector<bool>& labels);
 
 // Collects the float outputs of all comparisons.
 class DriftMeter {
  public:
-  // Labels of 0 and 1 from a .npy file.
+  // Reads labels, 0 or 1, from a .npy file.
   Result<void> ReadLabels(const std::string& path);
   void Add(size_t output, const std::string& name, const TensorData& found,
            const ReferenceTensor& expected);
-  // One for each output that was added. Fails if there are labels, but no output has as many
+  // The drift of each output that was added. Fails if there are labels but no output has as many
   // elements.
   Result<std::vector<Drift>> Measure() const;
 
@@ -54,8 +55,8 @@ class DriftMeter {
   std::vector<bool> labels_;
 };
 
-// Interprets the model with its own tables, and adds how far `outputs` of the program are from
-// that.
+// Interprets the model with its own tables, and adds the results and the program's `outputs` to the
+// meter.
 Result<void> MeasureDrift(const Subject& subject, const Inputs& inputs,
                           ArrayRef<TensorData> outputs, DriftMeter& meter);
 

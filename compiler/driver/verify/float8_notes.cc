@@ -16,8 +16,8 @@ Result<std::vector<std::string>> Float8Notes(const Subject& subject) {
     if (product.kept.empty())
       rounded.push_back(product.layer);
     else
-      notes.push_back("product " + product.layer + " is not in fp8: " + product.kept + " (" +
-                      FormatNumber(product.error) + ")");
+      notes.push_back("product " + product.layer + " is not in fp8: " + product.kept +
+                      " (relative L2 error " + FormatNumber(product.error) + ")");
   }
   if (!rounded.empty()) notes.push_back("products in fp8: " + Join(rounded, ", "));
   return notes;

@@ -7,8 +7,8 @@
 
 namespace fusec {
 
-// Which products of the program are of factors in fp8 (--matmul-precision fp8), and why others are
-// not, a line each. None on a CPU, which has no such products.
+// Notes on the matrix products of the program: one that lists those in fp8 (--matmul-precision
+// fp8), and one for each that is not, with the reason. Empty on a CPU, which has no fp8 products.
 Result<std::vector<std::string>> Float8Notes(const Subject& subject);
 
 }  // namespace fusec

@@ -6,20 +6,20 @@
 
 namespace fusec {
 
-// Comparisons as --json prints them. Where a number is NaN or infinite, which JSON has no word for,
-// stands null.
+// Comparisons as --json prints them. NaN and infinite numbers, which JSON cannot express, are null.
 
-// name, max_abs, max_rel, rel_l2, tolerance, pass, reason, and the note where there is one.
+// A comparison: name, max_abs, max_rel, rel_l2, tolerance, pass, unjudged, reason, and note if
+// there is one.
 nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
 
-// {} without symbolic dims.
+// Sizes by symbol; {} if all dims are fixed.
 nlohmann::ordered_json DimsJson(const DimValues& dims);
 
-// The same of a kernel's result, with kernel, class, dims, and index and values of the worst
+// The comparison of a kernel's result, with kernel, class, dims, and index and values of its worst
 // element.
 nlohmann::ordered_json JudgementJson(const RegionJudgement& judgement);
 
-// What a comparison of a subject with the judges `against` comes to.
+// The document of a verification: the judges `against`, the outputs, pass, model and device.
 nlohmann::ordered_json VerificationJson(const Subject& subject, nlohmann::ordered_json against,
                                         nlohmann::ordered_json outputs, bool pass);
 

@@ -10,7 +10,7 @@ namespace fusec {
 
 namespace {
 
-// Row `request_of(item)` of `rows` for each of `items`.
+// A tensor with row `request_of(item)` of `rows` for each of `items` items.
 TensorData RowsOfItems(const TensorData& rows, int64_t items,
                        function_ref<int64_t(int64_t item)> request_of) {
   std::vector<int64_t> dims = rows.dims();
@@ -20,7 +20,7 @@ TensorData RowsOfItems(const TensorData& rows, int64_t items,
   const size_t bytes = rows.byte_count() / static_cast<size_t>(std::max<int64_t>(requests, 1));
   for (int64_t item = 0; item < items; ++item) {
     int64_t request = request_of(item);
-    if (request < 0) request += requests;  // the run was good, so that it lies inside now
+    if (request < 0) request += requests;  // in bounds, because the program's run has succeeded
     std::memcpy(replicated.mutable_bytes() + static_cast<size_t>(item) * bytes,
                 rows.bytes() + static_cast<size_t>(request) * bytes, bytes);
   }

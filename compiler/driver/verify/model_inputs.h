@@ -5,9 +5,9 @@
 
 namespace fusec {
 
-// What the model itself takes, where the program of the subject takes `inputs`: without inputs that
-// the model lacks, with those that were frozen, and with a row for each item where the program has
-// one per request.
+// The inputs of the model itself that correspond to `inputs` of the subject's program: without
+// inputs that the model does not have, with those that were frozen, and with a row for each item in
+// inputs that the program takes once per request.
 NamedTensors ModelInputs(const Subject& subject, const Inputs& inputs, const DimValues& dims);
 
 }  // namespace fusec

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kVersionScript = "import numpy, onnxruntime; print(onnxruntime.__version__)";
 
-// Reads names.txt and input_N.npy in its folder, writes outputs.txt and output_N.npy. NumPy has no
-// bf16: such inputs arrive as two raw bytes and go on as bits.
+// Reads names.txt and input_N.npy in its folder, and writes outputs.txt and output_N.npy. NumPy has
+// no bf16: such inputs are read as two raw bytes and passed to onnxruntime as bits.
 constexpr const char* kRunScript = R"(
 import sys, numpy, onnxruntime
 model, folder = sys.argv[1:]
@@ -52,7 +52,7 @@ std::vector<std::string> Candidates() {
   return candidates;
 }
 
-// The last line that says something, which is where Python says what went wrong.
+// The last line that is not blank, which has the message of a Python exception.
 std::string LastLine(const std::string& text) {
   std::string last;
   std::stringstream lines(text);

@@ -8,16 +8,19 @@
 
 namespace fusec {
 
-// onnxruntime as a second opinion: a python3 that has it runs the model in a process of its own.
+// Runs models with onnxruntime, to compare answers with it. A python3 that has onnxruntime runs the
+// model in a process of its own.
 class OnnxruntimeJudge {
  public:
-  // Takes $FUSEC_PYTHON, else .deps/venv/bin/python beside the folder of the program, else python3
-  // on PATH. Gives nothing if none of them can import onnxruntime and numpy. onnxruntime leaves a
-  // file (.ses) in its folder for temporary files, which is `folder`; the caller removes it.
+  // Uses $FUSEC_PYTHON if it is set; otherwise .deps/venv/bin/python beside the folder of the
+  // program, or python3 on PATH. Returns nothing if none of them can import onnxruntime and numpy.
+  // `folder` is the folder for temporary files, in which onnxruntime leaves a file (.ses); the
+  // caller removes it.
   static std::optional<OnnxruntimeJudge> Find(const std::string& folder);
 
   const std::string& version() const { return version_; }  // "1.31.0"
-  // The outputs by name, in the model's order. An error repeats onnxruntime's message.
+  // Runs the model and returns its outputs with their names, in the model's order. An error has the
+  // message of onnxruntime.
   Result<NamedTensors> Run(const std::string& model, const NamedTensors& inputs) const;
 
  private:

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What a region makes and another one reads, in graph order.
+// The results of regions that another region reads, in graph order.
 std::vector<const Value*> CrossingValues(const Graph& graph) {
   std::vector<const Value*> crossing;
   for (const Node* region : RegionsOf(graph)) {
@@ -44,7 +44,7 @@ Value* FindResult(Graph& graph, const std::string& name) {
   return nullptr;
 }
 
-// All results of regions as the outputs, so that the interpreter gives them.
+// Makes all results of regions outputs of the graph, so that the interpreter returns them.
 void ExposeResults(Graph& graph) {
   graph.outputs.clear();
   graph.output_names.clear();
@@ -71,8 +71,8 @@ std::unique_ptr<Graph> Separate(const Graph& graph, ArrayRef<const Value*> cross
   return separated;
 }
 
-// The first and the number of steps that make each region: of alternatives, which write the same
-// buffers, only one runs.
+// The steps that compute a region: the first one and their number. Several steps are alternatives,
+// which write the same buffers and of which only one runs.
 struct StepRange {
   size_t first = 0, count = 0;
 };
@@ -93,8 +93,9 @@ const Json& BufferOfOutput(const Json& manifest, size_t output) {
   return (output < outputs.size() ? outputs[output] : manifest["run_time_sizes"])["buffer"];
 }
 
-// The buffers that hold the regions' results: of those that a region's step writes, the one that is
-// called like the result, or that is the output which the result is. -1 where there is none.
+// The numbers of the buffers that hold the regions' results, by the result's name; -1 if there is
+// none. It is the buffer that the region's step writes and that has the name of the result, or that
+// belongs to the output of the graph which the result is.
 std::map<std::string, int> BuffersOfResults(const Json& manifest, const runtime::Target& target,
                                             const Graph& graph) {
   const std::vector<StepRange> ranges = StepsOfRegions(target);
@@ -119,7 +120,7 @@ std::map<std::string, int> BuffersOfResults(const Json& manifest, const runtime:
   return numbers;
 }
 
-// Lets `step` read buffer `replaced[b]` in the place of b, wherever it names one.
+// Replaces each buffer number b that a step reads by `replaced[b]`, in all keys that hold buffers.
 void ReplaceReads(Json& json, const std::string& key, const std::map<int, int>& replaced) {
   if (json.is_object()) {
     for (auto& [name, item] : json.items()) ReplaceReads(item, name, replaced);
@@ -138,7 +139,8 @@ Json Shape(const Value& value) {
   return shape;
 }
 
-// The manifest of the same kernels, with every result an output and every crossing value an input.
+// The manifest of a program with the same kernels, in which every result is an output and every
+// value that crosses from one region to another is an input.
 Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, const Graph& graph,
                               ArrayRef<const Value*> crossing) {
   const std::map<std::string, int> numbers = BuffersOfResults(manifest, target, graph);
@@ -171,7 +173,7 @@ Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, cons
       const int number = numbers.at(result->name);
       Json& buffer = manifest["buffers"][static_cast<size_t>(number)];
       buffer["kind"] = "output";
-      buffer["name"] = result->name;  // not always what the model calls its output
+      buffer["name"] = result->name;  // may differ from the name of the model's output
       outputs.push_back({{"name", result->name},
                          {"dtype", DtypeName(result->type.dtype)},
                          {"shape", Shape(*result)},
@@ -179,7 +181,7 @@ Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, cons
     }
   }
   manifest["outputs"] = outputs;
-  manifest.erase("run_time_sizes");  // an output like others
+  manifest.erase("run_time_sizes");  // the sizes are an ordinary output here
   for (Json& step : manifest["targets"][target.name]["steps"]) {
     std::map<int, int> reads = given;
     for (const Json& written : step["outputs"]) reads.erase(written.get<int>());
@@ -188,7 +190,7 @@ Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, cons
   return manifest;
 }
 
-// A folder that is the artifact but for its manifest.
+// Fills `folder` with links to the artifact's files and with another manifest.
 Result<void> LinkArtifact(const std::string& artifact, const std::string& folder,
                           const std::string& manifest) {
   namespace fs = std::filesystem;
@@ -208,7 +210,8 @@ Result<void> LinkArtifact(const std::string& artifact, const std::string& folder
 }  // namespace
 
 Result<RegionCheck> RegionCheck::Make(const Subject& subject, const std::string& folder) {
-  // As written: the device may lack some of its alternatives.
+  // The target as the manifest has it, because the device may have dropped some of its
+  // alternatives.
   const runtime::Target& target =
       subject.program->manifest().targets.at(subject.program->device().target().name);
   RegionCheck check;
@@ -235,7 +238,7 @@ Result<RegionCheck> RegionCheck::Make(const Subject& subject, const std::string&
 
 Result<std::vector<RegionJudgement>> RegionCheck::Judge(const Inputs& inputs,
                                                         const DimValues& dims) const {
-  // What every region's operands are, if all before it were exact.
+  // The operands that every region has if all regions before it are exact.
   std::vector<ReferenceTensor> operands;
   for (const TensorData& input : inputs) operands.push_back(ReferenceTensor::FromData(input));
   std::unique_ptr<Graph> exposed = graph_->Clone();

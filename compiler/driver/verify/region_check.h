@@ -8,29 +8,29 @@
 
 namespace fusec {
 
-// One result of one region, made by its compiled kernel alone, against the region's unfused body
-// interpreted in double on the same operands.
+// The comparison of one result of a region: computed by its compiled kernel alone, against the
+// region's unfused body interpreted in double precision on the same operands.
 struct RegionJudgement {
   size_t region = 0;  // its index among the regions
   std::string kernel;
   RegionClass region_class = RegionClass::kPointwise;
   DimValues dims;
-  Comparison comparison;  // its name is the tensor's
+  Comparison comparison;  // its name is that of the tensor
 };
 
 // Checks every region of an artifact on operands that the interpreter computes (rounded to their
-// dtypes), so that an error shows only in the region that makes it. For this the artifact's kernels
-// run once, separated: what a step reads from another step becomes an input, and what it writes
-// becomes an output.
+// dtypes), so that an error shows only in the region that causes it. For this, the artifact's
+// kernels run in a program in which they are separated: tensors that a step reads from another step
+// are inputs, and tensors that it writes are outputs.
 class RegionCheck {
  public:
   // `folder` is an empty folder for the artifact with separated steps; it must outlive this object.
   static Result<RegionCheck> Make(const Subject& subject, const std::string& folder);
 
-  // In the order of the steps.
+  // The comparisons of all results, in the order of the steps.
   Result<std::vector<RegionJudgement>> Judge(const Inputs& inputs, const DimValues& dims) const;
 
-  // The fused graph with the data of its constants; RegionsOf it are the steps.
+  // The fused graph with the data of its constants. Its regions (RegionsOf) are the steps.
   const Graph& graph() const { return *graph_; }
 
  private:
@@ -41,7 +41,7 @@ class RegionCheck {
   size_t own_inputs_ = 0;
 };
 
-// One row each, for people.
+// A table with one row for each judgement, for people.
 std::string JudgementTable(ArrayRef<RegionJudgement> judgements);
 
 }  // namespace fusec

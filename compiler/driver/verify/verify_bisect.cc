@@ -16,7 +16,7 @@ namespace fusec {
 
 namespace {
 
-// Which pass makes regions of a class; "" of what no fusion makes.
+// The pass that makes regions of a class; "" if no fusion makes them.
 const char* PassOfClass(RegionClass region_class) {
   switch (region_class) {
     case RegionClass::kAttention:
@@ -45,8 +45,7 @@ class Bisection {
   Bisection(const VerifyFlags& flags, const Subject& subject, ArrayRef<VerifyCase> cases)
       : flags_(flags), subject_(subject), cases_(cases) {}
 
-  // The first comparison that fails, if any does. One context goes from size to size, as that of
-  // `fusec verify` does.
+  // The first comparison that fails, if any does. One context runs all sizes, as in `fusec verify`.
   Result<std::optional<Judgement>> FirstFailure() {
     FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject_.program));
     for (const VerifyCase& one : cases_) {
@@ -58,7 +57,7 @@ class Bisection {
     return std::optional<Judgement>();
   }
 
-  // Finds and prints who made it.
+  // Finds and prints the cause of the failure.
   Result<void> Blame(const std::string& folder) {
     if (case_ != &cases_.front()) {
       FUSEC_ASSIGN(const bool right_alone, IsRightAlone(subject_));
@@ -84,9 +83,8 @@ class Bisection {
       return TryCures(FindPass(pass)->optional ? pass : "");
     }
     std::puts(
-        "every kernel computes what its region says, and the regions what the model says: the "
-        "fault "
-        "lies\nbetween the kernels, in the memory plan or the order of launches");
+        "every kernel computes what its region says, and the regions what the model says: the\n"
+        "fault is between the kernels, in the memory plan or the order of launches");
     return TryCures("");
   }
 
@@ -103,7 +101,7 @@ class Bisection {
     return std::optional<Judgement>();
   }
 
-  // Whether the subject gives the right answer in a context that has run nothing before.
+  // Whether the subject gives the right answer in a new context.
   Result<bool> IsRightAlone(const Subject& subject) const {
     FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject.program));
     FUSEC_ASSIGN(const auto failure, Failure(subject, *context, *case_));
@@ -123,7 +121,7 @@ class Bisection {
                 FormatValue(c.worst_found).c_str(), FormatValue(c.worst_expected).c_str());
   }
 
-  // The first pass after which the graph, interpreted, gives other answers; "" if none does.
+  // The first pass after which interpreting the graph gives other answers; "" if there is none.
   Result<std::string> FirstWrongPass() const {
     const runtime::Manifest& manifest = subject_.program->manifest();
     FUSEC_ASSIGN(const auto inputs, ReferenceInputs(subject_, *subject_.graph, case_->second));
@@ -147,7 +145,7 @@ class Bisection {
     return std::string();
   }
 
-  // Whether the model, compiled anew without `disabled`, gives the right answer.
+  // Whether the model gives the right answer if it is compiled again without the pass `disabled`.
   Result<bool> IsRightWithout(const std::string& disabled) const {
     FUSEC_ASSIGN(const std::string folder, MakeTemporaryFolder());
     const TemporaryFolder cleanup(folder);
@@ -189,7 +187,7 @@ class Bisection {
   const VerifyFlags& flags_;
   const Subject& subject_;
   ArrayRef<VerifyCase> cases_;
-  const VerifyCase* case_ = nullptr;  // that failed
+  const VerifyCase* case_ = nullptr;  // the case that failed
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ bool IsWorse(const Comparison& a, const Comparison& b) {
   return a.rel_l2 > b.rel_l2;
 }
 
-// Of every result the size at which it was worst.
+// Merges judgements of another size into `kept`, which holds the worst one of every result.
 void KeepWorst(std::vector<RegionJudgement>& kept, std::vector<RegionJudgement> more) {
   if (kept.empty()) {
     kept = std::move(more);

@@ -43,8 +43,8 @@ TensorData OwnCopy(const TensorData& data) {
   return copy;
 }
 
-// Puts one special value into about every second row of the float inputs, where a row is what the
-// first axis has at one place: those that stay as they are tell whether it reaches into them.
+// Puts one special value into about every second row of the float inputs; a row is the part of a
+// tensor at one index of the first axis. The other rows show whether special values affect them.
 void Plant(Planted planted, std::mt19937_64& random, Inputs& inputs) {
   using Limits = std::numeric_limits<double>;
   for (TensorData& data : inputs) {
@@ -67,11 +67,12 @@ struct SpecialJudgement {
   Planted planted;
   DimValues dims;
   Comparison comparison;
-  int64_t left_out = 0;  // elements, as they depend on huge values
+  int64_t left_out = 0;  // number of elements that are not compared, as they depend on huge values
 };
 
-// The elements of `found` that depend on what was planted, by the reference, get what the reference
-// has without it, and are counted.
+// Counts the elements that depend on planted values, and sets them in `found` to their reference,
+// so that they compare as equal. An element depends on planted values if the reference changes with
+// them.
 int64_t LeaveOutDependent(const ReferenceTensor& planted, const ReferenceTensor& plain,
                           TensorData& found) {
   int64_t count = 0;
@@ -99,7 +100,7 @@ Result<void> Judge(const Subject& subject, runtime::Context& context, const Veri
   FUSEC_ASSIGN(std::vector<TensorData> found, RunIn(context, special));
   FUSEC_ASSIGN(const auto inputs, ReferenceInputs(subject, graph, is_huge ? plain : special));
   FUSEC_ASSIGN(const auto expected, Interpret(graph, inputs));
-  std::vector<ReferenceTensor> with;  // what is huge
+  std::vector<ReferenceTensor> with;  // the reference with huge values
   if (is_huge) {
     FUSEC_ASSIGN(const auto special_inputs, ReferenceInputs(subject, graph, special));
     FUSEC_ASSIGN(with, Interpret(graph, special_inputs));

@@ -20,14 +20,14 @@ bool IsFolder(const std::string& path) {
   return std::filesystem::is_directory(path, error);
 }
 
-// The targets to compile for when only a device is known.
+// The targets to compile for if only --device is given.
 std::vector<std::string> TargetsFor(const std::string& device) {
   if (device == "cpu") return {"cpu"};
   if (const auto gpu = runtime::GpuArchitecture()) return {*gpu};
   return {device.empty() ? "cpu" : "sm_90a"};
 }
 
-// "" of an artifact whose model is not needed.
+// The path of the model; "" for an artifact whose model is neither given nor needed.
 Result<std::string> ModelOf(const VerifyFlags& flags, bool needed) {
   if (!IsFolder(flags.subject)) return flags.subject;
   if (!flags.model.empty() || !needed) return flags.model;
@@ -35,7 +35,8 @@ Result<std::string> ModelOf(const VerifyFlags& flags, bool needed) {
                                      " needs the model that it was made from (--model MODEL.onnx)");
 }
 
-// A flag that an artifact has decided: it may be repeated, and is set where it was not given.
+// Sets a flag to the value with which the artifact was compiled. A flag that was given must have
+// that value.
 Result<void> TakeFlag(const char* name, const std::string& artifact,
                       const std::optional<std::string>& decided, std::optional<std::string>& flag) {
   if (flag && flag != decided) {
@@ -55,7 +56,7 @@ Result<void> TakeSwitch(const char* name, const std::string& artifact, bool deci
   return {};
 }
 
-// Whether flags, if any are given, put those tables into host memory that the artifact has there.
+// Fails if placement flags are given that put other tables into host memory than the artifact does.
 Result<void> CheckPlacement(const std::string& artifact, const nlohmann::ordered_json& manifest,
                             ArrayRef<std::string> flags) {
   if (flags.empty()) return {};
@@ -74,14 +75,15 @@ Result<void> CheckPlacement(const std::string& artifact, const nlohmann::ordered
   return {};
 }
 
-// Makes the flags those that the artifact was compiled with, as far as its manifest tells.
+// Sets the flags to those with which the artifact was compiled, as its manifest records them. A
+// given flag that contradicts them is an error.
 Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
   FUSEC_ASSIGN(const auto manifest, ReadManifest(artifact));
   const std::string wire =
       manifest.value(nlohmann::ordered_json::json_pointer("/shards/wire"), "f32");
   if (wire != "f32") {
-    return Fail(ErrorKind::kUsage, artifact + " rounds what shards answer (--wire " + wire +
-                                       "), so that it differs from its model by more than other "
+    return Fail(ErrorKind::kUsage, artifact + " rounds the answers of its shards (--wire " + wire +
+                                       "), so it differs from its model by more than the order of "
                                        "sums: expected one that was sharded with --wire f32");
   }
   FUSEC_ASSIGN(const ModelFlags recorded, RecordedFlags(artifact, manifest));
@@ -125,7 +127,8 @@ std::string StorageText(ArrayRef<StoredTable> tables) {
   return texts.empty() ? "as the model has them" : Join(texts, ", ");
 }
 
-// Stores the tables of the subject's graph as the program does, and keeps the graph before that.
+// Stores the tables of the subject's graph as the program does, and keeps a copy of the graph with
+// the model's own tables.
 Result<void> StoreTables(const std::map<std::string, std::string>& constant_names,
                          Subject& subject) {
   if (subject.options.table_storage.empty()) return {};
@@ -181,7 +184,7 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   }
   subject.device = flags.device;
   if (subject.model.empty()) return subject;
-  // The sizes that it was compiled for, where they are others than a model has by itself.
+  // The ranges of dims for which it was compiled, if they differ from the default range.
   const DimSymbol usual;
   for (const runtime::Symbol& symbol : subject.program->manifest().symbols) {
     if (symbol.min < usual.low || symbol.max > usual.high)
@@ -251,16 +254,16 @@ Result<std::vector<ReferenceTensor>> JudgeByInterpreter(const Subject& subject,
 
 namespace {
 
-// Whether it is the model that refuses the data, and not only the program. Without a model the
-// program is believed.
+// Whether the model, too, refuses data that the program refused. Without a model, the program
+// counts.
 Result<bool> ModelRefuses(const Subject& subject, const Inputs& inputs) {
   if (subject.graph == nullptr) return true;
   FUSEC_ASSIGN(const auto reference_inputs, ReferenceInputs(subject, *subject.graph, inputs));
   return !Interpret(*subject.graph, reference_inputs);
 }
 
-// A case milder than one that was refused; `flags` keeps that masks are drawn. nullopt if nothing
-// milder is left.
+// A milder case than one that was refused: with masks if they are not used yet (`flags` then keeps
+// that), else with smaller sizes. nullopt if there is none.
 Result<std::optional<VerifyCase>> Milder(const runtime::Manifest& manifest, const DimValues& dims,
                                          RandomFlags& flags) {
   const bool has_unlimited = std::any_of(
@@ -281,8 +284,9 @@ Result<std::optional<VerifyCase>> Milder(const runtime::Manifest& manifest, cons
   return VerifyCase(std::move(milder), std::move(inputs));
 }
 
-// Replaces a case by milder ones until the program takes it. What a program says of a case that its
-// model takes, or that nothing milder is left of, is told where the case is compared.
+// Replaces a case by milder ones until the program accepts it. If the program refuses a case that
+// the model accepts, or if nothing milder is left, the case stays, and comparing it reports the
+// error.
 Result<void> MakeAcceptable(const Subject& subject, runtime::Context& context, RandomFlags& flags,
                             VerifyCase& given) {
   while (true) {

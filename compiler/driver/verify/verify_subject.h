@@ -23,33 +23,34 @@ struct Judgement {
   Comparison comparison;
 };
 
-// What is compared: a program, the graph it was made from, and the inputs that were frozen in both.
+// The subject of a comparison: a program, the graph from which it was made, and the options, which
+// have the inputs that were frozen in both.
 struct Subject {
   std::string model, device;
   std::string artifact;    // its folder
-  ModelFlags model_flags;  // the flags that it was compiled with
+  ModelFlags model_flags;  // the flags with which it was compiled
   CompileOptions options;
   std::unique_ptr<runtime::Program> program;
   std::unique_ptr<Graph> graph;  // null without a model
-  // The graph with the model's own tables, where the program stores them in fewer bits; else null.
+  // The graph with the model's own tables if the program stores some in fewer bits; else null.
   std::unique_ptr<Graph> with_own_tables;
 };
 
-// Opens the artifact, or compiles the model into `folder` first. `needs_model`: an artifact without
-// a model is a usage error.
+// Opens the artifact, or compiles the model into `folder` first. If `needs_model`, an artifact
+// without --model is a usage error.
 Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
                             const std::string& folder, bool needs_model);
 
-// Sizes and inputs of every comparison. Random data that nobody asked for (--dim, --inputs) and
-// that the model refuses, because an index lies outside its table, give way to milder ones, with a
-// note: first integers that reach no table become masks of 0 and 1, as positions may be counted
-// from them; then all sizes are halved, within their ranges, as for a table of 32 positions at a
-// length of 64.
+// The sizes and inputs of every comparison. If neither --dim nor --inputs is given, the model may
+// refuse the default sizes or random data, because an index is outside its table. They are then
+// replaced by milder ones, with a note: first, integers that index no table become masks of 0 and
+// 1, because positions may be counted from them; then all sizes are halved, within their ranges,
+// for example until a length of 64 fits a table of 32 positions.
 using VerifyCase = std::pair<DimValues, Inputs>;
 Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags, const Subject& subject);
 
-// The tensors for the inputs of `graph`, found by name; a mismatch means another model, or other
-// frozen inputs.
+// The tensors for the inputs of `graph`, found by name. A missing one is an error: it is another
+// model, or other inputs were frozen.
 Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, const Graph& graph,
                                                      const Inputs& inputs);
 

@@ -197,7 +197,7 @@ class ReportFiles : public testing::Test {
 
 TEST_F(ReportFiles, BenchFilesThatAreNone) {
   for (const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
-           {"[{", "is no JSON"},
+           {"[{", "is not JSON"},
            {"[]", "has no times"},
            {"null", "has no times"},
            {"3", "has other keys"},

@@ -1,9 +1,9 @@
 "use strict";
-// Numbers as text, and elements. Names come from models, so they only ever become text nodes and attributes.
+// Formats numbers and creates elements. Names come from models, so they only become text nodes and attributes, never HTML.
 
 const UNITS = ["", "k", "M", "G", "T", "P"];
 
-// Three digits, in steps of 1000: "12.3 MB".
+// A number with three digits and a prefix for powers of 1000: "12.3 MB".
 function scaled(value, unit, names) {
   let step = 0;
   while (value >= 999.5 && step < names.length - 1) {
@@ -16,18 +16,18 @@ function scaled(value, unit, names) {
 const bytesText = (bytes) => scaled(bytes, "B", ["", "K", "M", "G", "T", "P"]);
 const countText = (count) => scaled(count, "", UNITS).trim();
 const rateText = (rate, unit) => scaled(rate, unit + "/s", UNITS);
-const rounded = (value) => Math.round(value * 10) / 10;  // of pixels
+const rounded = (value) => Math.round(value * 10) / 10;  // for coordinates in pixels
 const percentText = (fraction) => (100 * fraction).toFixed(fraction < 0.0995 && fraction > 0 ? 1 : 0) + " %";
 const plural = (count, noun) => count + " " + noun + (count === 1 ? "" : noun.endsWith("ch") ? "es" : "s");
 
-// Of two amounts: "0.25", "12", "140".
+// A ratio as text: "0.25", "12", "140".
 const ratioText = (ratio) => (ratio >= 99.5 ? ratio.toFixed(0) : ratio.toPrecision(2));
 
 function microsecondsText(us) {
   return us >= 1000 ? scaled(us / 1000, "ms", [""]) : us.toFixed(us < 100 ? 2 : 0) + " us";
 }
 
-// The beginning and the end of a text that is longer than `most` characters.
+// The text, or only its beginning and its end if it is longer than `most` characters.
 function shortened(text, most) {
   const letters = Array.from(text);
   if (letters.length <= most) return text;

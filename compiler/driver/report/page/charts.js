@@ -1,5 +1,5 @@
 "use strict";
-// The bars of before and after, the roofline, and the kernels of a run side by side.
+// The bars that compare before and after, the roofline chart, and the timeline of the kernels of a run.
 
 function bar(label, before, after, text, less) {
   const row = (when, value) => {
@@ -17,7 +17,7 @@ function bar(label, before, after, text, less) {
 function startSummary() {
   replaceAll(byId("bars"), bar("Launches", data.before.launches, data.after.launches, String, "fewer"),
     bar("Memory traffic", data.before.bytes, data.after.bytes, bytesText, "less"));
-  const halves = byId("headline").textContent.split("; ");  // a line each where one is too short
+  const halves = byId("headline").textContent.split("; ");  // the headline may break between its halves
   replaceAll(byId("headline"), html("span", null, halves[0] + ";\u00a0"), html("span", null, halves[1]));
   const dims = Object.entries(data.dims).map(([name, size]) => name + "=" + size).join(", ");
   const run = data.runs.find((one) => one.dims === (dims || "static dims"));
@@ -32,11 +32,11 @@ function startSummary() {
 
 // ---- roofline ----
 
-// 10 to the power of i: "100 G".
+// 10 to the power of i as text: "100 G".
 const powerText = (i) => (i < 0 || i > 17 ? "1e" + i : 10 ** (i % 3) + " " + UNITS[Math.floor(i / 3)]);
 const plainPower = (i) => (i >= -1 && i <= 4 ? String(10 ** i) : "1e" + i);
 
-// Two logarithmic axes in a box, with lines at powers of ten. x and y place a value.
+// Two logarithmic axes in a box, with lines at powers of ten. x and y map a value to its coordinate.
 class LogChart {
   constructor(xs, ys, label) {
     const width = 900, height = 400, box = { left: 72, right: width - 24, top: 18, bottom: height - 44 };
@@ -70,12 +70,12 @@ class LogChart {
   }
 }
 
-// What the memory allows, rising, and what each arithmetic allows.
+// Draws the limits of the device: the rising line of the memory bandwidth, and a level line for each kind of arithmetic.
 function drawRoofs(chart, bandwidth, roofs, most) {
   const { x, y, box, range } = chart;
   const start = Math.max(range.low, range.bottom / bandwidth), end = Math.min(range.high, most / bandwidth, range.top / bandwidth);
   chart.line("roof", x(start), y(bandwidth * start), x(end), y(bandwidth * end));
-  const at = start ** 0.86 * end ** 0.14;  // near the lower end, where fewer kernels are
+  const at = start ** 0.86 * end ** 0.14;  // the label is near the lower end, where few kernels are
   const slope = Math.atan2(y(bandwidth * end) - y(bandwidth * start), x(end) - x(start)) * (180 / Math.PI);
   const turned = `translate(${x(at)} ${y(bandwidth * at)}) rotate(${slope})`;
   chart.text({ class: "roof-name", transform: turned, dy: -14, "text-anchor": "middle" }, "memory, " + rateText(bandwidth, "B"));
@@ -106,15 +106,15 @@ function startRoofline() {
   const idle = kernels.filter((kernel) => kernel.flops === 0).map((kernel) => kernelLabel(kernel.number));
   replaceAll(byId("roofline"), html("h2", null, "Roofline"),
     html("p", { class: "note" },
-      isMeasured ? "Each kernel's rate as it was measured, under what the device can do at most. "
-                 : ["No times were given, so each kernel sits on the roof: the best that its traffic allows. ",
+      isMeasured ? "Each kernel's measured rate, under the limits of the device. "
+                 : ["No times were given, so each kernel is drawn at its limit, the best rate that its traffic allows. ",
                     html("code", null, "fusec bench OUT --per-kernel --json"), " measures them. "],
-      "Peaks: " + peaks.source + ".", idle.length ? ` Not shown, as they have no flops: ${idle.join(", ")}.` : ""),
+      "Peaks: " + peaks.source + ".", idle.length ? ` Kernels without flops are not shown: ${idle.join(", ")}.` : ""),
     chart.element);
   watchLit(chart.element, ".point");
 }
 
-// Dots with the kernels' numbers beside them, where there is room.
+// Draws a dot for each kernel, with its number beside it where there is room.
 function drawPoints(chart, points, x, y) {
   const wide = 24;
   const around = [[8, 15], [-8 - wide, -6], [-wide / 2, 21], [-wide / 2, -11], [10, 24], [-10 - wide, -15], [9, 4], [-9 - wide, 4]];
@@ -145,11 +145,12 @@ function watchLit(chart, marks) {
 
 // ---- times ----
 
-// The kernels of a run, as wide as their times; below each, the time that its bytes take at the memory's peak.
+// The kernels of a run as slices whose widths are their times. Below each is the time that its bytes take at the peak
+// bandwidth of memory.
 function timeline() {
   const width = 1000;
   const chart = svg("svg", { class: "chart timeline", viewBox: `0 0 ${width} 54`, role: "img",
-                             "aria-label": "Kernels of one run, as wide as their times" });
+                             "aria-label": "Kernels of one run; the width of each is its time" });
   let x = 0;
   for (const kernel of kernels) {
     const wide = (kernel.measured.us / totalUs) * width, time = microsecondsText(kernel.measured.us);
@@ -172,9 +173,9 @@ function startTimes() {
   if (data.runs.length === 0) return byId("times").remove();
   const parts = [html("h2", null, "Times")];
   if (isMeasured) {
-    const how = data.target === "cpu" ? "within runs" : "alone";
-    parts.push(html("p", { class: "note" }, `The kernels of one run, ${microsecondsText(totalUs)} together, each timed ${how}. `,
-                    "Below each: the time that its bytes take at the memory's peak."), timeline());
+    const how = data.target === "cpu" ? "within whole runs" : "alone";
+    parts.push(html("p", { class: "note" }, `The kernels of one run, ${microsecondsText(totalUs)} in all, each timed ${how}. `,
+                    "Below each: the time that its bytes take at the peak bandwidth of memory."), timeline());
   }
   const rows = data.runs.filter((run) => run.call_us !== null).map((run) => ({
     cells: [same(run.dims), same(run.device), sized(run.device_us, microsecondsText), sized(run.call_us, microsecondsText)],

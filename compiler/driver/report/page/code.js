@@ -1,5 +1,5 @@
 "use strict";
-// IR and kernels' code, a row for each line. Lines that stand for ops select them.
+// Shows the IR and the code of kernels, with a row for each line. A click on a line selects the ops to which it belongs.
 
 const irRows = [];
 let codeRows = [], shownSource = null;  // {kernel, source}
@@ -12,7 +12,7 @@ function fillLines(element, lines, kinds, chosen) {
   element.replaceChildren(...rows);
   element.onclick = (event) => {
     const row = event.target.closest(".row");
-    if (row && String(getSelection()) === "") chosen(Number(row.dataset.line));  // who marks text wants to copy it
+    if (row && String(getSelection()) === "") chosen(Number(row.dataset.line));  // not while text is marked to copy it
   };
   return rows;
 }
@@ -80,7 +80,7 @@ function scrollInside(element, row, before) {
   element.scrollTop = Math.max(0, row.offsetTop - element.offsetTop - before);
 }
 
-// Scrolls to the first lit row if none can be seen.
+// Scrolls to the first highlighted row if none is visible.
 function revealLit(element, rows) {
   const lit = rows.filter((row) => row.classList.contains("lit"));
   const top = element.scrollTop, bottom = top + element.clientHeight;
@@ -89,7 +89,7 @@ function revealLit(element, rows) {
 }
 
 function lightIr(lit) {
-  const shown = [];  // lit lines of ops, which are shown rather than those of weights far above
+  const shown = [];  // highlighted lines of ops; scrolling prefers them to lines of weights far above
   irRows.forEach((row, line) => {
     const link = data.ir.links[line];
     const isOp = link && link.length > 1 && lit.ops.has(link[0] + "." + link[1]);

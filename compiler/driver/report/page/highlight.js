@@ -1,5 +1,5 @@
 "use strict";
-// Colours for C and for IR text: each gives a line as a list of [class or "", text].
+// Syntax highlighting for C and IR text. A line becomes a list of [class or "", text].
 
 const anyOf = (words) => new RegExp("\\b(?:" + words.split(" ").join("|") + ")\\b", "y");
 const KEYWORDS = "if else for while do return const constexpr static struct template typename class using namespace extern alignas " +
@@ -48,7 +48,7 @@ function tokensOf(line, kinds) {
 }
 
 function highlighted(line, kinds) {
-  const most = 4000;  // characters of a line that get colours
+  const most = 4000;  // only so many characters of a line are coloured
   const tokens = tokensOf(line.slice(0, most), kinds).map(([name, text]) => (name ? html("span", { class: "t-" + name }, text) : text));
   return line.length > most ? [...tokens, line.slice(most)] : tokens;
 }

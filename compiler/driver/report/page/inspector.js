@@ -1,5 +1,5 @@
 "use strict";
-// What is known about the selection.
+// The panel that shows everything known about the selection.
 
 const link = (kind, of, text) =>
   html("button", { type: "button", class: "link", title: text, onclick: () => select(kind, of) }, shortened(text, 70));
@@ -9,7 +9,7 @@ const valueLink = (number) => link("value", number, values[number].label);
 const moduleLink = (path) => link("module", path, path);
 const nodeLink = (number) => link("node", number, nodeLabel(nodes[number]));
 
-// The first items, and a button that shows the others.
+// The first `most` items, and a button that shows the others.
 function many(items, most, noun) {
   const shown = items.slice(0, most).flatMap((item, i) => (i > 0 ? [", ", item] : [item]));
   if (items.length <= most) return shown;
@@ -36,19 +36,19 @@ function showNothing() {
   const still = crossing.length === 1 ? " still crosses" : " still cross";
   return [
     html("h2", null, "What fusion did"),
-    html("p", null, `Each box is a kernel, one launch. The ${plural(nodes.length, "ONNX node")} in the boxes run with `,
-         "those beside them: what lies between them never touches memory."),
+    html("p", null, `Each box is a kernel. The ${plural(nodes.length, "ONNX node")} drawn in one box run in one launch, `,
+         "and the values between them are never stored in memory."),
     crossing.length === 0
       ? html("p", null, "Nothing crosses memory between kernels.")
       : html("p", null, span("memory-word", plural(crossing.length, "orange tensor")), still,
              " memory between kernels, ", bytesText(bytes), " in all. Select one to see why."),
-    html("p", null, "Select a node, a kernel, a tensor, a line of IR or a line of code, and the other views light up. ",
+    html("p", null, "Select a node, a kernel, a tensor, a line of IR or a line of code to highlight it in all views. ",
          html("kbd", null, "/"), " searches, ", html("kbd", null, "?"), " explains."),
     html("div", { class: "tops" },
       isMeasured
-        ? topList("Kernels that take longest", kernels, (kernel) => kernel.measured.us, microsecondsText,
+        ? topList("Kernels that take the longest", kernels, (kernel) => kernel.measured.us, microsecondsText,
                   (kernel) => kernelLink(kernel.number))
-        : topList("Kernels that move most", kernels, (kernel) => kernel.bytes, bytesText,
+        : topList("Kernels that move the most bytes", kernels, (kernel) => kernel.bytes, bytesText,
                   (kernel) => kernelLink(kernel.number)),
       topList("Tensors that cross memory", crossing, (value) => value.bytes, bytesText,
               (value) => valueLink(values.indexOf(value)))),
@@ -82,7 +82,7 @@ function showKernel(number) {
     html("h2", { class: "c-" + kernel.class }, span("swatch"), kernel.name, " ", span("soft", kernel.class)),
     html("dl", { class: "facts-grid" }, figuresOf(kernel)),
     line("launch", kernel.launch),
-    isShared ? line("code", "that of ", kernel.function, ", which is equal") : null,
+    isShared ? line("code", "shared with the identical kernel ", kernel.function) : null,
     line(plural(kernel.nodes.length, "ONNX node"), many(kernel.nodes.map(nodeLink), 8, "nodes")),
     parts.length ? line("modules", many(parts.map(moduleLink), 8, "modules")) : null,
     inputs.length ? line("inputs", many(inputs.map(valueLink), 8, "tensors")) : null,

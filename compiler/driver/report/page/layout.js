@@ -1,12 +1,12 @@
 "use strict";
-// Places the nodes of an acyclic graph in layers, top to bottom, after Sugiyama: layers by longest path, places in a
-// layer by medians, x by least squares. Same input, same picture.
+// Lays out an acyclic graph in layers, top to bottom, with Sugiyama's method: layers by longest path, the order in a
+// layer by medians, x by least squares. The same input always gives the same picture.
 
 const NODE_GAP = 18, LINE_GAP = 10;
 
-// nodes: [{width, height}], edges: [[from, to]] without cycles, gap: between layers. Sets x and y (the upper left corner)
-// of each node and gives {width, height, paths}: for each edge, points from the lower border of one node to the upper
-// border of the other.
+// nodes: [{width, height}], edges: [[from, to]] without cycles, gap: the distance between layers. Sets x and y (the upper
+// left corner) of each node and returns {width, height, paths}; paths has for each edge the points from the lower border
+// of one node to the upper border of the other.
 function layOut(nodes, edges, gap) {
   const items = nodes.map((node) => ({ node, width: node.width, height: node.height, up: [], down: [], layer: 0 }));
   setLayers(items, edges);
@@ -33,8 +33,8 @@ function layOut(nodes, edges, gap) {
   return { width: right, height: Math.max(0, y - gap), paths: chains.map(pointsOf) };
 }
 
-// As many layers as the longest path has nodes. Each node stands just above its first reader, and what nobody reads
-// just below its last operand.
+// Assigns layers, as many as the longest path has nodes. Each node is just above its first reader; a node without readers
+// is just below its last operand.
 function setLayers(items, edges) {
   const next = items.map(() => []), open = items.map(() => 0);
   for (const [from, to] of edges) {
@@ -55,7 +55,7 @@ function setLayers(items, edges) {
   for (const to of items.keys()) if (next[to].length === 0) items[to].layer = lowest[to] + 1;
 }
 
-// An edge that passes layers gets a place in each of them.
+// The items of an edge: its two nodes, and a placeholder in each layer between them.
 function chainOf(items, from, to) {
   const chain = [from];
   for (let layer = from.layer + 1; layer < to.layer; ++layer) {
@@ -110,8 +110,8 @@ function orderLayers(layers) {
   });
 }
 
-// Every node wants to stand where its neighbours are; who stands beside whom is settled. The nearest places that keep
-// the distances are an isotonic regression, solved by pooling neighbours that want to change places.
+// Sets x so that every node is as close to its neighbours in other layers as the order in its layer and the minimum
+// distances allow. This is an isotonic regression, which is solved by pooling adjacent nodes that would overlap.
 function setColumns(layers) {
   for (const layer of layers) {
     let x = 0;
@@ -121,7 +121,7 @@ function setColumns(layers) {
     }
   }
   const middle = (item) => item.x + item.width / 2;
-  const rounds = 24;  // the last one goes up, so that chains that join are straight
+  const rounds = 24;  // even, so that the last round goes up and chains that join are straight
   for (let round = 0; round < rounds; ++round) {
     for (let i = 0; i < layers.length; ++i) {
       const layer = layers[round % 2 === 0 ? i : layers.length - 1 - i];

@@ -1,5 +1,5 @@
 "use strict";
-// Search, keys, theme, and the start.
+// Search, keys, theme, and the code that starts the page.
 
 function startSearch() {
   const input = byId("search"), list = byId("found"), most = 40;
@@ -65,7 +65,7 @@ function startSearch() {
   });
 }
 
-// Light or dark as the system says, until a key or button says otherwise. Paper is light.
+// The theme follows the system until a key or the button changes it. Printing uses the light theme.
 function startTheme() {
   const dark = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement;
   const follow = () => (root.dataset.theme = dark.matches ? "dark" : "light");
@@ -111,7 +111,7 @@ function startKeys() {
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target.closest("input, select, textarea, dialog") !== null;
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
-    if (event.key.startsWith("Arrow") && event.target.closest(".code, .table-wrap")) return;  // they scroll
+    if (event.key.startsWith("Arrow") && event.target.closest(".code, .table-wrap")) return;  // arrow keys scroll there
     event.preventDefault();
     keys[event.key]();
   });
@@ -161,4 +161,4 @@ startPicture();
 startSearch();
 startKeys();
 if (!selectFromAddress()) select("none", null);
-addEventListener("hashchange", selectFromAddress);  // not by select, which replaces the address
+addEventListener("hashchange", selectFromAddress);  // select() uses replaceState, which does not fire this event

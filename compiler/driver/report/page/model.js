@@ -1,6 +1,6 @@
 "use strict";
-// The document, what follows from it, and what is selected. Kernels, nodes, values and lines are numbers, their places
-// in the document's lists.
+// The document, lists that are derived from it, and the selection. Kernels, nodes, values and lines are referred to by
+// their indices in the document's lists.
 
 const data = JSON.parse(byId("data").textContent);
 const kernels = data.kernels, nodes = data.nodes, values = data.values;
@@ -25,7 +25,7 @@ const totalUs = kernels.reduce((sum, kernel) => sum + (kernel.measured ? kernel.
 const nodeLabel = (node) => node.name || node.op;
 const kernelLabel = (number) => "k" + String(number).padStart(2, "0");
 
-// Modules with those that they are part of: "layers.0" for "layers.0.attn". Each has its nodes.
+// The nodes of each module. A node also belongs to the modules that contain its own: "layers.0" contains "layers.0.attn".
 const modules = new Map();
 nodes.forEach((node, number) => {
   const parts = node.module === "" ? [] : node.module.split(".");
@@ -43,7 +43,7 @@ function blockOf(path) {
   return parts.slice(0, number < 0 ? 1 : number + 1).join(".");
 }
 
-// Runs of neighbouring kernels whose nodes are mostly of one block; kernels in no such run stand alone.
+// Runs of two or more consecutive kernels whose nodes are mostly of one block. Other kernels are in no block.
 function findBlocks() {
   const blocks = [];
   for (const kernel of kernels) {
@@ -60,16 +60,16 @@ function findBlocks() {
   }
   return blocks.filter((block) => block.name !== "" && block.kernels.length > 1);
 }
-const MANY_KERNELS = 12;  // fewer need no blocks
+const MANY_KERNELS = 12;  // blocks are used only for more kernels than this
 const blocks = kernels.length > MANY_KERNELS ? findBlocks() : [];
 
-// ---- what is selected ----
+// ---- the selection ----
 
 // kind: "none", "kernel", "node", "module", "value", "ops" (of a kernel); `of` is its place, path, or [kernel, places].
 let selection = { kind: "none", of: null };
 const watchers = [];  // called with (lit, selection)
 
-// All that belongs together with the selection: sets of places, ops as "kernel.place".
+// Everything that is highlighted with the selection: sets of indices; ops are written as "kernel.place".
 function litBy({ kind, of }) {
   const lit = { kernels: new Set(), nodes: new Set(), values: new Set(), ops: new Set(), any: kind !== "none" };
   const addOp = (kernel, place) => {
@@ -110,7 +110,7 @@ function litBy({ kind, of }) {
   return lit;
 }
 
-// The kernel whose code is shown with a selection: the one shown already if it is lit.
+// The kernel whose code is shown. A selection changes it only if the kernel is not highlighted by it.
 let shownKernel = 0;
 
 function select(kind, of) {
@@ -123,10 +123,11 @@ function select(kind, of) {
   for (const watcher of watchers) watcher(lit, selection);
 }
 
-// encodeURIComponent throws at half of a surrogate pair.
+// Replaces unpaired surrogates, for which encodeURIComponent throws.
 const wellFormed = (text) => text.replace(/[\ud800-\udfff]/gu, "\ufffd");
 
-// "#kernel/k00_add" selects, so that a link can point at a kernel, a node, a module or a tensor. Gives whether it did.
+// Selects what the address names, such as "#kernel/k00_add", so that links can point to a kernel, a node, a module or a
+// tensor. Returns whether anything is selected.
 function selectFromAddress() {
   const [kind, name] = location.hash.slice(1).split("/", 2);
   let wanted = null;

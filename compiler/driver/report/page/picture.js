@@ -1,5 +1,5 @@
 "use strict";
-// The graph: kernels as cards with their ONNX nodes inside, tensors in memory as pills between them.
+// Draws the graph: kernels as cards with their ONNX nodes inside, and tensors in memory as pills between them.
 
 const CARD_PADDING = 10, CARD_HEAD = 44, CARD_FOOT = 24, CELL_HEIGHT = 32, LEAST_CARD = 216, MOST_CELLS = 28;
 const PILL_HEIGHT = 36, MANY_PILLS = 4, CROWD = 24;
@@ -7,7 +7,7 @@ const PILL_HEIGHT = 36, MANY_PILLS = 4, CROWD = 24;
 const collapsed = new Set(kernels.length > CROWD ? blocks.map((_, i) => i) : []);
 let zoom = 1, picture = null;  // {width, height, drawn}
 
-// Widths of texts, as the browser draws them.
+// The width of a text as the browser draws it, in pixels.
 const measure = (() => {
   const context = document.createElement("canvas").getContext("2d");
   const cache = new Map();
@@ -25,7 +25,8 @@ const textWidth = (text, size, weight) => measure(text, (weight || 400) + " " + 
 
 // ---- inside a kernel ----
 
-// Ops that came from the same ONNX nodes are one cell; three or more cells that are alike and feed the same are one.
+// The cells of a kernel. Ops from the same ONNX nodes share a cell; three or more similar cells that feed the same cells
+// are merged.
 function cellsOf(kernel) {
   const cells = [], byKey = new Map(), cellOf = [];
   kernel.body.forEach((op, place) => {
@@ -41,7 +42,7 @@ function cellsOf(kernel) {
   kernel.body.forEach((op, place) => {
     for (const from of op.from) {
       const a = cellOf[from], b = cellOf[place];
-      if (a !== undefined && b !== undefined && a < b) cells[a].down.add(b);  // a later one may come back to an earlier
+      if (a !== undefined && b !== undefined && a < b) cells[a].down.add(b);  // a < b keeps the graph of cells acyclic
     }
   });
   for (const cell of cells) setCellText(kernel, cell);
@@ -62,7 +63,7 @@ function setCellText(kernel, cell) {
   cell.title = shortened(kinds[0], 26) + (kinds.length > 1 ? " + " + (kinds.length > 2 ? kinds.length - 1 : shortened(kinds[1], 20)) : "");
   const label = nodeLabel(origins[0]), more = origins.length > 1 ? " +" + (origins.length - 1) : "";
   const place = shortened(origins[0].module || label.split("/").pop() || label, 20) + more;
-  cell.detail = isPart ? "only " + shortened([...new Set(names)].join(", "), 26) : place;  // the rest is in other kernels
+  cell.detail = isPart ? "only " + shortened([...new Set(names)].join(", "), 26) : place;  // other kernels have the rest
 }
 
 function stacked(cells) {
@@ -101,7 +102,7 @@ function stacked(cells) {
   return result;
 }
 
-// Kernels of very many nodes: their kinds in rows, without lines.
+// The cells of a kernel with very many nodes: one for each kind of node, in rows and without lines between them.
 function asRows(cells, width) {
   const byText = new Map();
   for (const cell of cells) {
@@ -165,7 +166,7 @@ function blockBox(number) {
            width: Math.max(LEAST_CARD, textWidth(name, 13, 600) + 40, textWidth(sub, 11) + 24), height: 78 };
 }
 
-// Tensors that the same kernels write and read are one pill where they are many.
+// Tensors that the same kernels write and read share a pill if there are many.
 function pillBoxes(boxOf) {
   const groups = new Map();
   values.forEach((value, number) => {
@@ -291,13 +292,13 @@ function drawKernel(box, drawn) {
   return card;
 }
 
-// Stands on the upper edge of a card and puts the kernels of its block together.
+// The tag on the upper edge of a card, which shows the kernels of its block as one box.
 function blockTag(box) {
   const text = "\u2212 " + shortened(blocks[box.block].name, 20), width = textWidth(text, 10, 600) + 12;
   return svg("g", clickable({ class: "tag", transform: `translate(${(box.width - width - 10).toFixed(1)} -8)`,
-                              "aria-label": "Put the kernels of " + blocks[box.block].name + " together" },
+                              "aria-label": "Show the kernels of " + blocks[box.block].name + " as one box" },
                             () => toggleBlock(box.block)),
-    svg("title", null, "Put the kernels of " + blocks[box.block].name + " together"),
+    svg("title", null, "Show the kernels of " + blocks[box.block].name + " as one box"),
     svg("rect", { width: width.toFixed(1), height: 16, rx: 8 }), svg("text", { x: 6, y: 12 }, text));
 }
 
@@ -346,7 +347,7 @@ function drawPill(box, drawn) {
   return element;
 }
 
-// ---- what is lit, and how large ----
+// ---- highlighting and zoom ----
 
 function light(lit) {
   const { drawn, root } = picture;
@@ -371,7 +372,7 @@ function setZoom(wanted) {
   picture.root.setAttribute("height", (picture.height * zoom).toFixed(0));
 }
 
-// Keeps what is in the middle there.
+// Zooms around the point (x, y) of the view, by default its middle, which stays in place.
 function zoomBy(factor, x, y) {
   const graph = byId("graph");
   const atX = x === undefined ? graph.clientWidth / 2 : x, atY = y === undefined ? graph.clientHeight / 2 : y;
@@ -393,7 +394,7 @@ function toggleBlock(number) {
   reveal(blocks[number].kernels[0]);
 }
 
-// Scrolls the graph, and nothing else, so that a kernel can be seen; opens its block.
+// Scrolls only the graph so that a kernel is visible, and opens its block.
 function reveal(number) {
   const graph = byId("graph");
   const block = blocks.findIndex((one) => one.kernels.includes(number));
@@ -420,7 +421,7 @@ function startPicture() {
     if (lit.kernels.size > 0 && kind !== "module") reveal(shownKernel);
   });
   graph.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !event.metaKey) return;  // plain wheels scroll
+    if (!event.ctrlKey && !event.metaKey) return;  // the wheel alone scrolls
     event.preventDefault();
     const place = graph.getBoundingClientRect();
     zoomBy(Math.exp(-event.deltaY * 0.002), event.clientX - place.left, event.clientY - place.top);
@@ -435,7 +436,7 @@ function startPicture() {
     drag.moved = drag.moved || Math.abs(x) + Math.abs(y) > 4;
     if (drag.moved) graph.scrollTo(drag.left - x, drag.top - y);
   });
-  graph.addEventListener("click", (event) => {  // a drag is no click
+  graph.addEventListener("click", (event) => {  // the click at the end of a drag is ignored
     if (drag && drag.moved) event.stopPropagation();
     else if (event.target === graph || event.target.closest(".card, .pill") === null) select("none", null);
     drag = null;

@@ -1,7 +1,7 @@
 "use strict";
-// Tables that sort by their headings; rows select what they are about.
+// Tables. A click on a heading sorts by its column, and a click on a row selects the item that it shows.
 
-// columns: [{name, right, why}]; rows: [{cells: [[shown, sorted by]], key, chosen}]. isLit(lit, key) says which are lit.
+// columns: [{name, right, why}]; rows: [{cells: [[shown, sort key]], key, chosen}]. isLit(lit, key): is the row highlighted?
 function table(columns, rows, isLit) {
   const elements = rows.map(({ cells, chosen }) => {
     const onkeydown = (event) => event.key === "Enter" && event.target === event.currentTarget && chosen();
@@ -47,7 +47,7 @@ function shareCell(part) {
   return [span("share-cell", filled, html("span", null, percentText(part))), part];
 }
 
-// Columns that some reports lack are [wanted, column, cell of a kernel].
+// The columns as [wanted, column, cell of a kernel]; a column that the report has no data for is not wanted.
 function kernelColumns() {
   const hasPtx = kernels.some((kernel) => kernel.ptx), hasPeaks = Boolean(data.peaks);
   const ptx = (kernel) => kernel.ptx || {};
@@ -62,12 +62,12 @@ function kernelColumns() {
     [true, toRight("flops"), (k) => sized(k.flops || null, countText)],
     [true, toRight("flops/byte"), (k) => sized(k.flops ? k.flops / k.bytes : null, ratioText)],
     [isMeasured, toRight("time", "median of one launch"), (k) => sized(k.measured.us, microsecondsText)],
-    [hasPeaks, toRight("floor", "the time that its bytes take at the memory's peak"), (k) => sized(k.floor_us, microsecondsText)],
-    [isMeasured && hasPeaks, toRight("floor/time", "how near the time is to the floor"),
+    [hasPeaks, toRight("floor", "the time that its bytes take at the peak bandwidth"), (k) => sized(k.floor_us, microsecondsText)],
+    [isMeasured && hasPeaks, toRight("floor/time", "how close the time is to the floor"),
      (k) => sized(k.floor_us / k.measured.us, percentText)],
-    [hasPtx, toRight("regs", "registers of a thread"), (k) => sized(ptx(k).registers, String)],
+    [hasPtx, toRight("regs", "registers per thread"), (k) => sized(ptx(k).registers, String)],
     [hasPtx, toRight("occupancy"), (k) => sized(ptx(k).occupancy, percentText)],
-    [hasPtx, toRight("shared", "shared memory of a block"), (k) => sized(ptx(k).shared_bytes, bytesText)],
+    [hasPtx, toRight("shared", "shared memory per block"), (k) => sized(ptx(k).shared_bytes, bytesText)],
   ].filter(([wanted]) => wanted);
 }
 
@@ -82,7 +82,7 @@ function startKernelTable() {
     table(columns.map(([, column]) => column), rows, (lit, number) => lit.kernels.has(number)));
 }
 
-// Edges that differ only in the node that reads are one row.
+// Edges that differ only in the node that reads the tensor share a row.
 function startCrossingTable() {
   const edges = new Map();
   for (const edge of data.not_fused) {
@@ -104,7 +104,7 @@ function startCrossingTable() {
     ],
   }));
   const columns = [toLeft("tensor"), toLeft("type"), toRight("bytes"), toLeft("from"), toLeft("to"),
-                   toLeft("why the two are not one kernel"), toLeft("what it would take")];
+                   toLeft("why the two are not one kernel"), toLeft("what fusing them needs")];
   replaceAll(byId("crossing"), heading, table(columns, rows, (lit, value) => lit.values.has(value)));
 }
 
@@ -124,7 +124,7 @@ function startTuningTable() {
     };
   });
   const columns = [toLeft("kernel"), toLeft("sizes"), toLeft("chosen"), toRight("time"), toLeft("runner-up"), toRight("its time"),
-                   toRight("planned", "the kernel that is chosen without measuring"), toRight("gain")];
+                   toRight("planned", "time of the kernel that is chosen without measuring"), toRight("gain")];
   replaceAll(byId("tuning"), html("h2", null, "Tuning"),
     html("p", { class: "note" }, "Kernels were chosen by measuring on " + data.tuning.device + "."),
     table(columns, rows, (lit, kernel) => lit.kernels.has(kernel)));
@@ -144,6 +144,6 @@ function startNodeTable() {
   }));
   const columns = [toLeft("node"), toLeft("op"), toLeft("module"), ...(hasLines ? [toLeft("source")] : []), toLeft("became")];
   replaceAll(byId("nodes"), html("h2", null, "ONNX nodes"),
-    nodes.length === 0 ? html("p", { class: "note" }, "The artifact names none.")
+    nodes.length === 0 ? html("p", { class: "note" }, "The artifact names no ONNX nodes.")
                        : table(columns, rows, (lit, number) => lit.nodes.has(number)));
 }
