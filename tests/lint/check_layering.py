@@ -98,7 +98,7 @@ ALLOWED = {
     "compiler/driver/build/": GROUND + [
         "compiler/import/", "compiler/region/", "passes/", "compiler/plan/", "compiler/emit/", "compiler/package/",
         "compiler/driver/artifact/",
-    ] + of_runtime("artifact/table.h", "cuda/kernel_cache.h", "cuda/nvrtc.h"),
+    ] + of_runtime("artifact/table.h", "cuda/cuda_pieces.h", "cuda/kernel_cache.h", "cuda/nvrtc.h"),
     "compiler/driver/tune/": GROUND + BUILD + [
         "compiler/reference/compare.h",  # kernels that are measured must agree
         "compiler/region/", "compiler/plan/", "compiler/package/", "fusec/",

@@ -16,17 +16,23 @@
 #include "compiler/region/index_limits.h"
 #include "compiler/region/traffic.h"
 #include "compiler/support/adt.h"
+#include "compiler/support/gpu.h"
 #include "compiler/support/interrupt.h"
 #include "passes/adapter_site.h"
 #include "passes/merge_lora.h"
 #include "passes/weights_program.h"
+#include "runtime/src/cuda/cuda_pieces.h"
 
 namespace fusec {
 
 namespace {
 
-// The GPU that the target "native", the default, stands for besides the CPU.
-constexpr const char* kDefaultGpu = "sm_90a";
+// The GPU that the target "native", the default, stands for besides the CPU: the first one of this
+// machine or, if there is none or the compiler does not know it, sm_90a.
+std::string NativeGpu() {
+  const auto architecture = runtime::GpuArchitecture();
+  return architecture && FindGpu(*architecture) != nullptr ? *architecture : "sm_90a";
+}
 
 Result<std::vector<std::string>> ResolveTargets(ArrayRef<std::string> wanted) {
   std::vector<std::string> targets;
@@ -39,7 +45,7 @@ Result<std::vector<std::string>> ResolveTargets(ArrayRef<std::string> wanted) {
                          target.find_first_not_of("0123456789", 3) >= target.size() - 1;
     if (target == "native") {
       add("cpu");
-      add(kDefaultGpu);
+      add(NativeGpu());
     } else if (target == "cpu" || is_arch) {
       add(target);
     } else {

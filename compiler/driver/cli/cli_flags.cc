@@ -101,8 +101,8 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
 void AddBuildFlags(CLI::App& app, CompileFlags& flags) {
   AddRepeated(
       app, "--target", flags.targets,
-      "what to compile for, a list of cpu, sm_80, sm_90a, ... or native (cpu and sm_90a, the "
-      "default)",
+      "what to compile for, a list of cpu, sm_80, sm_90a, ... or native (the CPU and this "
+      "machine's GPU, or sm_90a if it has none; the default)",
       "LIST", ',');
   AddRepeated(app, "--dim", flags.dims,
               "limit the sizes of a symbolic dim to a range, or fix it to one size",
