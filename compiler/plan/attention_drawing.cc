@@ -39,7 +39,7 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
               fmt::format("values {} x {}", drawn.keys, drawn.value_row)},
              fmt::format("{}{} bytes", has_one ? "" : "place t % 2, ", drawn.tile_bytes())}},
            drawing);
-  ChunkTimeline timeline;  // of tiles
+  ChunkTimeline timeline;  // its chunks are tiles
   timeline.chunks = drawn.tiles;
   timeline.coming = "fetched";
   timeline.used = "used";

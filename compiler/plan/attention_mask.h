@@ -21,9 +21,9 @@ int64_t CountMasks(const AttentionParts& parts);
 // selects.
 std::optional<Expr> DiagonalOf(const Expr& position, const Expr& limit, const Expr& key);
 
-// The constant c (see DiagonalOf) of a causal mask, if the scores are selected by exactly one
-// diagonal; else nullopt. A block has the locals query_row, key_row and head; `heads` is the number
-// of heads.
+// The constant c (see DiagonalOf) of a causal mask, if all diagonals by which scores are selected
+// are the same; else nullopt. A block has the locals query_row, key_row and head; `heads` is the
+// number of heads.
 std::optional<Expr> FindDiagonal(const Node& region, const AttentionParts& parts,
                                  KernelBuilder& builder, const Expr& heads);
 

@@ -34,8 +34,8 @@ struct BlockSchedule {
 BlockSchedule ScheduleStages(const Node& region, ArrayRef<BlockStage> stages);
 
 constexpr int kWarpSize = 32;
-// Whether a warp computes each sum of this stage together, because the stage has too few elements
-// to give each thread of the block one.
+// Whether a warp computes each element of this stage: the stage is a single reduction, not a
+// matmul, of at least kWarpSize elements.
 bool UsesWarps(const BlockStage& stage);
 const BlockStage& StageOf(ArrayRef<BlockStage> stages, const Value* value);
 // The position at which a part begins along the axis of its concatenation.

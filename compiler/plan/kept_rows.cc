@@ -12,8 +12,8 @@ namespace fusec {
 
 namespace {
 
-// How many elements lie together: those that a loop runs along while its threads stand at different
-// runs; 0 where no gaps are needed.
+// The number of elements of a run: a loop goes along a run while the threads are at different runs.
+// 0 if no gaps are needed.
 int64_t RunOf(const Node& region, const Value* value, ShapeRef rows, bool is_matrix) {
   if (is_matrix) {
     const int64_t line = value->type.shape.back().AsConstant().value_or(0);
@@ -188,7 +188,7 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
       names.Constant(name + "_lines", extent(d, 0), "rows of each product in \"" + name + "\"");
   const CExpr columns = names.Constant(ExtentOf(name, d->type.shape, d->type.shape.size() - 1));
   const CExpr depth = builder.Write(extent(a, 1), LengthOf(product));
-  // As its device function takes it.
+  // The KeptMatrices argument of the device function.
   const auto matrices = [&](const Value* value, const RegionLowering::KeptRows& kept) {
     const Shape matrix(value->type.shape.begin() + static_cast<int64_t>(kept.row_rank),
                        value->type.shape.end());
@@ -198,7 +198,7 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
     const SizeNames sizes = CountOf(ModelName(value->name), "", KeptSizes(value, kept));
     return List({kept.array, builder.Write(pitch, sizes), builder.Write(places, sizes)});
   };
-  // Halves are numbers of TF32, too.
+  // TF32 represents 16-bit floats exactly, too.
   const CExpr arithmetic = d->type.dtype == Dtype::kF32
                                ? TensorCoreArithmetic(Dtype::kF32, precision)
                                : "Arithmetic::kTf32";

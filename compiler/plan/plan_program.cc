@@ -25,7 +25,7 @@ void LaunchDependently(KernelPlan& kernel) {
   if (kernel.has_small_blocks) body.insert(body.begin(), Statement::Call("LetNextKernelStart()"));
 }
 
-// Lets kernels start while the ones before them run, which needs at least two.
+// Lets kernels start while earlier kernels run, if there are at least two launches.
 void LaunchDependently(const PlanOptions& options, ProgramPlan& program) {
   if (options.target != TargetKind::kGpu || !options.gpu->has.dependent_launch ||
       program.LaunchCount() < 2)

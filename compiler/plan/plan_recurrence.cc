@@ -5,11 +5,12 @@ namespace fusec {
 
 namespace {
 
-// The steps of a GRU, LSTM or RNN layer: a block walks through all steps of some rows of the batch,
-// whose states it keeps in shared memory, those before and behind a step in turn. A thread makes
-// the sums of all gates of a hidden unit, for all rows of the block, so that they share what is
-// read of the weights; on the CPU it makes those of neighbouring units at once. The last of these
-// overlap where units are no multiple: they are made twice, of what no step writes.
+// The steps of a GRU, LSTM or RNN layer. A block computes all steps of some rows of the batch and
+// keeps their states in shared memory, in two arrays: one for the state before a step, one for the
+// state after it. A thread computes the sums of all gates of a hidden unit for all rows of the
+// block, so that the rows share the loads of weights. On the CPU, a thread computes several
+// consecutive units at once; if the number of units is no multiple of these, the last ones overlap
+// and are computed twice, from values that the step does not change.
 class RecurrencePlanner : RecurrenceWriter {
  public:
   RecurrencePlanner(const Node& region, const PlanOptions& options, KernelBuilder& builder)
@@ -39,7 +40,8 @@ class RecurrencePlanner : RecurrenceWriter {
     builder_.Blank();
     builder_.Comment("The states of the block's rows before and behind a step, in turn.");
     Keep("kept_states", true);
-    // A thread reads and writes those of its own units alone, but for units that overlap.
+    // On the GPU, a thread reads and writes only the cells of its own units, so that one array is
+    // enough; on the CPU, units may overlap.
     if (is_lstm()) Keep("kept_cells", is_cpu_);
     if (in_registers_) {
       builder_.Comment("The products of the states and each column of the weights.");
@@ -82,7 +84,7 @@ class RecurrencePlanner : RecurrenceWriter {
                                        "of one direction");
   }
 
-  // The steps of the block's rows, and the most of these.
+  // Writes the number of steps of each of the block's rows, and their maximum.
   void ReadLengths() {
     if (!has(kLengths)) return;
     builder_.Blank();
@@ -125,7 +127,7 @@ class RecurrencePlanner : RecurrenceWriter {
     if (pitch_ > sizes_.units) BeginPadding();
     builder_.AppendCall("__syncthreads()");
   }
-  // Zeros behind the units of each row, which the products take in.
+  // Writes zeros after the units of each row, because the products read this padding.
   void BeginPadding() {
     builder_.Open(/*is_branch=*/true);
     ForRows([&] {
@@ -158,8 +160,8 @@ class RecurrencePlanner : RecurrenceWriter {
     builder_.CloseFor(LoopHeader(builder_, "step", 0, Longest()));
   }
 
-  // Which step of its sequence the row is at, as a local where it is not the block's: sequences
-  // that are walked through from their end have their steps in front of that end.
+  // Writes which step of its sequence the row is at; a local if it differs from the step of the
+  // block. Sequences that are processed in reverse begin at their last step.
   void LetSequenceStep() {
     const CExpr from_end = Length() - "1" - "step";
     CExpr at = "step";
@@ -179,9 +181,9 @@ class RecurrencePlanner : RecurrenceWriter {
     if (!at.Is("step")) builder_.AppendLet("sequence_step", at);
   }
 
-  // Sums of `count` gates from number `first` on (none: 0). Those in front of `without` begin as
-  // what the inputs give to them, one behind as the recurrent bias; then `state` times the weights
-  // comes to each.
+  // Sums of `count` gates from number `first` on (empty: 0). The sums of gates before `without`
+  // begin with the contributions of the inputs, one from there on with the recurrent bias. Then the
+  // product of `state` and the weights is added to each.
   struct Sums {
     std::string state;
     CExpr first;
@@ -189,10 +191,10 @@ class RecurrencePlanner : RecurrenceWriter {
     CExpr count_name, without;
   };
 
-  // A step, or half of one, which `finish` makes of its sums.
+  // Writes a step, or half of one: its sums, and then `finish`, which uses them.
   void PlanSums(const Sums& sums, function_ref<void()> finish) {
     if (in_registers_) {
-      // What the inputs give is loaded before it is needed, behind the products.
+      // The contributions of the inputs are loaded early; they are needed only after the products.
       DeclareSums(sums);
       ForUnits([&] { BeginSums(sums); });
       if (resets_first_)
@@ -223,7 +225,8 @@ class RecurrencePlanner : RecurrenceWriter {
     if (LoadsCandidates())
       builder_.Append(Statement::Declare(Real(), CExpr("candidate_inputs")[Rows()]));
   }
-  // Whether what the inputs give to a candidate, which no sum holds, is loaded with the sums.
+  // Whether the contribution of the inputs to the candidate, which is not part of a sum, is loaded
+  // together with the sums.
   bool LoadsCandidates() const {
     return in_registers_ && sizes_.kind->cell == Cell::kGru && !resets_first_;
   }
@@ -259,7 +262,8 @@ class RecurrencePlanner : RecurrenceWriter {
     builder_.AppendCall(Call(add, {sums.state, weights + unit, "sums"}));
   }
 
-  // The product of each row's state and the thread's column, for the threads of its unit.
+  // Writes the product of each row's state and the thread's column to shared memory, for the
+  // threads of its unit.
   void StoreProducts(const Sums& sums) {
     const CExpr row = RowInBlock();
     CExpr state = sums.state;
@@ -275,7 +279,7 @@ class RecurrencePlanner : RecurrenceWriter {
       builder_.CloseFor(LoopHeader(builder_, "row_in_block", 0, Rows()), "#pragma unroll 1");
   }
 
-  // The same in warps that have columns of the gates of half a step.
+  // The same, only in warps that have columns of the gates of this half of the step.
   void StoreProductsOfHalf(const Sums& sums) {
     const CExpr first_candidate = Gate("candidate") * Units();
     builder_.Open(/*is_branch=*/true);
@@ -298,7 +302,7 @@ class RecurrencePlanner : RecurrenceWriter {
     });
   }
 
-  // Function number `which` of ONNX's f, g and h.
+  // Applies activation function number `which` of ONNX's f, g and h.
   CExpr Activate(size_t which, const std::string& name, CExpr x, bool may_clip = true) {
     const ChosenActivation& chosen = activations_[which];
     const std::string formula = chosen.function->formula;
@@ -329,7 +333,8 @@ class RecurrencePlanner : RecurrenceWriter {
     return builder_.expressions().TypedConstant(Real(), hint, Literal(value, dtype_), comment);
   }
 
-  // Of a GRU that resets the state before it multiplies it: the update gates and the reset states.
+  // The first half of a step of a GRU that resets the state before multiplying it: the update gates
+  // and the reset states.
   void PlanFirstHalf() {
     const CExpr candidate = Gate("candidate");
     PlanSums({"old_states", {}, 2, candidate, candidate}, [&] {
@@ -444,7 +449,7 @@ class RecurrencePlanner : RecurrenceWriter {
   }
 
   const std::vector<ChosenActivation> activations_;
-  const bool resets_first_;  // a GRU's state, before it is multiplied
+  const bool resets_first_;  // whether a GRU resets the state before multiplying it
   CExpr at_;                 // the step of its sequence that the row is at
 };
 

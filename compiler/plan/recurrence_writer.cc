@@ -6,20 +6,22 @@ namespace fusec {
 
 namespace {
 
-constexpr int kMostThreads = 512;  // of a block
-constexpr int kWarpThreads = 32;   // of which blocks are made
-// The most registers of a thread on any GPU, and those that it needs beside weights.
+constexpr int kMostThreads = 512;  // per block
+constexpr int kWarpThreads = 32;   // block sizes are multiples of it
+// The most registers of a thread on any GPU, and the registers that it needs in addition to
+// weights.
 constexpr int64_t kMostRegisters = 255;
 constexpr int64_t kOtherRegisters = 40;
 constexpr int64_t kMostThreadsOfGpu = 1024;
-// Of the CPU: sums of so many units and gates, of one row or several, fit its vector registers.
+// On the CPU, the sums of this many units, for one row or for several rows, fit in vector
+// registers; with one row, up to kFewGates gates.
 constexpr int64_t kUnitsOfRow = 32;
 constexpr int64_t kUnitsOfRows = 16;
 constexpr int64_t kFewGates = 3;
 
 int64_t RoundedUp(int64_t value, int64_t to) { return CeilDiv(value, to) * to; }
 
-// Whether a block on the GPU has registers for all weights of the states, in f32.
+// Whether a block on the GPU has registers for all recurrent weights, in f32.
 bool FitsRegisters(const RecurrenceSizes& sizes, const Gpu& gpu) {
   const int64_t threads = RoundedUp(sizes.kind->gates * sizes.units, kWarpThreads);
   const int64_t registers = RoundedUp(sizes.units, kStateMultiple) + kOtherRegisters;

@@ -19,12 +19,12 @@ std::string Numbers(int first, int step, int end) {
 
 constexpr const char* kChunk = "chunk k";
 
-// Where that lies.
+// The place of a chunk.
 std::string StageInWords(const schedule::ResultTile& tile, int bytes) {
   return fmt::format("stage k % {}, {} bytes", tile.stages, bytes);
 }
 
-// How much memory there is, and how the rows of both operands pass through shared memory.
+// The size of shared memory, and the chunks in which the rows of both operands pass through it.
 std::string ChunksInWords(const DrawnProduct& drawn, int bytes) {
   const auto chunks =
       drawn.row_bytes ? std::optional(CeilDiv(*drawn.row_bytes, bytes)) : std::nullopt;
@@ -37,7 +37,7 @@ std::string ChunksInWords(const DrawnProduct& drawn, int bytes) {
 
 }  // namespace
 
-// As MultiplyTile shares out a tile and fills stages (matmul_tile.cuh).
+// Draws how MultiplyTile divides a tile and fills stages (matmul_tile.cuh).
 Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
   const int depth_warps = tile.split_k.warps;
   const int warps = tile.row_warps * tile.column_warps * depth_warps;
@@ -82,7 +82,7 @@ Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
   return drawing;
 }
 
-// As MultiplyTileByWarpgroups does (matmul_warpgroup.cuh).
+// Draws how MultiplyTileByWarpgroups divides a tile and fills stages (matmul_warpgroup.cuh).
 Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
   const bool is_split = drawn.arithmetic == Arithmetic::kSplit;
   const int chunk_bytes = schedule::Warpgroup::ChunkBytes(drawn.arithmetic);
@@ -126,7 +126,7 @@ Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
   ChunkTimeline timeline;
   timeline.ahead = tile.stages;
   timeline.overlaps = true;
-  // Of a cluster, each block has a share of them.
+  // In a cluster, each block has a part of the chunks.
   if (drawn.row_bytes && blocks == 1) timeline.chunks = CeilDiv(*drawn.row_bytes, chunk_bytes);
   timeline.coming = "filled";
   timeline.coming_note =

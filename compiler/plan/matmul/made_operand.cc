@@ -1,4 +1,4 @@
-// The left operand of a product that its kernel makes itself.
+// Prologue fusion: the left operand of a product that the kernel computes itself.
 #include <algorithm>
 #include <numeric>
 
@@ -17,14 +17,15 @@ bool IsConcatOfColumns(const Value* value) {
          value->producer->Int("axis") == value->type.rank() - 1;
 }
 
-// What the made operand is a view of.
+// The value that the computed operand is a view of.
 const Value* BaseOf(const Value* made) {
   while (made->producer && GetOpDef(made->producer->kind).op_class == OpClass::kView)
     made = made->producer->operand(0);
   return made;
 }
 
-// The columns of the parts of a concatenation, one of which may be unknown.
+// The greatest common divisor of the columns of a concatenation's parts; an unknown number counts
+// as 1.
 int64_t GcdOfColumns(const Node& concat) {
   int64_t gcd = 0;
   for (const Value* part : concat.operands)

@@ -12,7 +12,7 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kMostLanes = 4;   // 16 bytes of sums
-constexpr int kSmallTileRows = 64;  // of one group that multiplies
+constexpr int kSmallTileRows = 64;  // rows of one multiplying warpgroup
 constexpr int64_t kTermsOfManyChunks = 256;
 
 class TilePlanner : ProductPlanner {
@@ -44,8 +44,9 @@ class TilePlanner : ProductPlanner {
     return Finish(more_bytes_);
   }
 
-  // Neighbouring elements of the result that a thread makes at once: as many as take no threads
-  // their work, if what is read for them is neighbours as well.
+  // The number of consecutive elements of the result that a thread should compute at once:
+  // kMostLanes if every thread still has work and most of the loads for them are vectors as well,
+  // else 1.
   int64_t BestLanes() const {
     const bool all_work = tile_.rows * tile_.columns >= kMostLanes * BlockSizeOf(schedule_);
     if (!all_work || columns() % kMostLanes != 0) return 1;
@@ -59,19 +60,20 @@ class TilePlanner : ProductPlanner {
 
  private:
   bool ByWarpgroups() const { return by_warps_ == nullptr; }
-  // Whether a block has many chunks of split floats. Then sizes are parameters, so that layers of
-  // several sizes share the kernel, which takes longest to compile and is 3 to 7 % faster so. Of
-  // few chunks a loop takes registers that leave room for one block instead of two; TF32 and halves
-  // are up to 4 % slower.
+  // Whether a block has many chunks of split floats. Then sizes are parameters of the kernel, so
+  // that layers of different sizes share it: these kernels take longest to compile, and they are 3
+  // to 7 % faster this way. With few chunks, the loop would take registers, so that one block
+  // instead of two would fit on a multiprocessor; TF32 and 16-bit kernels would be up to 4 %
+  // slower.
   bool HasLongSums() const {
     return ByWarpgroups() && arithmetic_ == Arithmetic::kSplit && depth() >= kTermsOfManyChunks;
   }
-  // The same of the tiles side by side: to divide by their number takes 0.1 us, which small tiles
-  // notice.
+  // Whether the number of tiles along the columns is a parameter, too. The division by it takes 0.1
+  // us, which matters for small tiles.
   bool TakesTiles() const { return HasLongSums() && tile_.rows > kSmallTileRows; }
-  // A thread reads the slot of a row.
+  // Whether a block has a thread for each row of the tile, which reads the slot of the row.
   bool HasRoomForSlots() const { return BlockSizeOf(schedule_) >= tile_.rows; }
-  // What a kernel calls a size.
+  // The name of a size, as a parameter or as a constant.
   CExpr Size(bool is_parameter, const std::string& name, int64_t size, const std::string& comment) {
     return is_parameter ? builder_.SizeParameter(name, size, comment)
                         : builder_.expressions().Constant(name, size, comment);
@@ -86,7 +88,7 @@ class TilePlanner : ProductPlanner {
     if (ByWarpgroups() && arithmetic_ == Arithmetic::kSplit) return "Arithmetic::kSplitHalf";
     return TensorCoreArithmetic(dtype(), options_.matmul_precision);
   }
-  // The kernel's name of what the tile is made by.
+  // Declares `Shape`, the type of the tile.
   void DeclareShape() {
     IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
@@ -123,7 +125,7 @@ class TilePlanner : ProductPlanner {
       builder_.Use("warpgroup_registers.cuh");
       builder_.Use("warpgroup_stages.cuh");
       builder_.Use("warpgroup_units.cuh");
-      // From which the compiler knows a thread's registers.
+      // It tells the compiler how many registers a thread may have.
       const auto& tile = std::get<schedule::Warpgroup>(schedule_);
       const bool is_made = matmul_.made != nullptr;
       builder_.plan().blocks_together = tile.HasNeighbour(arithmetic_, is_made) ? 2 : 1;
@@ -210,7 +212,7 @@ class TilePlanner : ProductPlanner {
                              std::move(arguments)));
   }
 
-  // The kernel's name of how many slots there are.
+  // The name of the number of slots.
   CExpr SlotCount() {
     const Value* bank = OperandOf(region_, slot_addend_->operand(kBankOfProduct));
     return builder_.Write(bank->type.shape.front(), Only({0, ModelName(bank->name) + "_slots",
@@ -218,7 +220,7 @@ class TilePlanner : ProductPlanner {
                                                               NameOf(builder_, bank) + "\""}));
   }
 
-  // What the slots of the tile's rows add to the sums.
+  // Declares the local `adapters`, which the slots of the tile's rows add to the sums.
   CExpr DeclareSlotAddend(const CExpr& rows) {
     builder_.Append(Statement::Declare("__shared__ int", CExpr("slots")[rows]));
     const CExpr slot = ReadSlot(*slot_addend_, rows);
@@ -243,7 +245,7 @@ class TilePlanner : ProductPlanner {
     return "adapters";
   }
 
-  // Where the panels of the tile's columns begin.
+  // Points to the panels of the tile's columns.
   CExpr PanelsOfTile() {
     const WeightLayout layout = PanelLayout(arithmetic_);
     CExpr panels = builder_.InLayout(matmul_.b.value, layout);
@@ -277,7 +279,8 @@ class TilePlanner : ProductPlanner {
     builder_.CloseFor(header);
   }
 
-  // As StoreElements, with neighbours in one thread, which stays in their columns.
+  // Like StoreElements, but each thread stores vectors of consecutive elements, always in the same
+  // columns.
   void StoreVectors(const CExpr& rows) {
     IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
@@ -315,8 +318,8 @@ class TilePlanner : ProductPlanner {
     builder_.CloseIf("vector" * lanes < columns_);
   }
 
-  // The loop over a thread's rows of the tile, at most `rows`, whose body begins with locals: what
-  // it loads for several rows is under way together, if it loads any.
+  // The loop over a thread's rows of the tile, at most `rows`. Its body begins with locals; if
+  // these load anything, the loads of several rows overlap.
   std::vector<Statement> InRows(Statement loop, const CExpr& end, int64_t rows) {
     const auto first_other =
         std::find_if(loop.body.begin(), loop.body.end(), [](const Statement& statement) {
@@ -330,7 +333,8 @@ class TilePlanner : ProductPlanner {
     builder_.Append(Statement::Let("float", "product", value));
     builder_.DefineVariable("product", 0, 0);
   }
-  // `sums`, of the row and of columns from `column` on, made good where they are not finite.
+  // `sums` of the row and of the columns from `column` on, computed again where they are not
+  // finite.
   CExpr Checked(const CExpr& sums, const CExpr& column) {
     if (dtype() != Dtype::kF32 || IsFloat8()) return sums;
     const CExpr left = matmul_.made ? Call("RowOf", {a_, "tile_row"}) : a_ + "row" * depth_;
@@ -338,16 +342,17 @@ class TilePlanner : ProductPlanner {
   }
 
   const MatMulSchedule& schedule_;
-  const schedule::Tile* const by_warps_;  // of schedule_; null by warpgroups
-  const schedule::ResultTile& tile_;      // the same
+  const schedule::Tile* const by_warps_;  // the tile of schedule_; null for a warpgroup tile
+  const schedule::ResultTile& tile_;      // the tile of schedule_
   const PlanOptions& options_;
   const Arithmetic arithmetic_;
-  const int64_t lanes_;                // of a thread
-  const Node* slot_addend_ = nullptr;  // what is added to the sums (slot_product.h), if anything
-  int64_t more_bytes_ = 0;             // by which panels that are read are larger than the weights
+  const int64_t lanes_;                // elements that a thread stores at once
+  const Node* slot_addend_ = nullptr;  // the fused adapters (slot_product.h), or null
+  int64_t more_bytes_ = 0;             // the padding of the panels that are read
 };
 
-// What a tile by warpgroups reads where the left operand is made of codes in fp8: these.
+// The product that a warpgroup tile computes if the left operand is decoded from fp8 codes: it
+// reads the codes themselves.
 MatMulPlan WithCodes(const MatMulPlan& matmul) {
   MatMulPlan plan = matmul;
   plan.a = {matmul.codes, 0, false};

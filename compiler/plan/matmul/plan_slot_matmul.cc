@@ -15,8 +15,8 @@ constexpr int64_t kLanes = 4;  // 16 bytes of sums
 
 int64_t RoundUp(int64_t number, int64_t step) { return (number + step - 1) / step * step; }
 
-// What a block or a cluster makes, and how its warps share it out: columns first, then the depth of
-// long sums, then groups of rows.
+// The tile of a block or a cluster, and how it is divided among the warps: first by columns, then
+// by the depth of long sums, then by groups of rows.
 struct SlotTile {
   int64_t rows = 0, columns = 0;
   int cluster_blocks = 1, group_warps = 1, column_warps = 1, depth_warps = 1;
@@ -25,9 +25,9 @@ struct SlotTile {
       : rows(tile_rows), cluster_blocks(blocks) {
     const int64_t depth = CeilDiv(all_terms, blocks);
     columns = std::min(RoundUp(all_columns, kPairColumns), kMostColumnsOfSlots);
-    // A warp has two pairs of pieces at least, where there are as many.
+    // A warp has at least two pairs of pieces if the tile has that many.
     while (column_warps < 4 && columns % (4 * kPairColumns * column_warps) == 0) column_warps *= 2;
-    // Of many rows there are groups to be shared out.
+    // With many rows, groups are left to divide among the warps.
     const int most = rows > 2 * kGroupRows ? kMostDepthWarps / 2 : kMostDepthWarps;
     while (depth_warps < most && depth_warps * column_warps < kWarps &&
            depth_warps * 4 * pack < depth)
@@ -101,12 +101,12 @@ class SlotPlanner : ProductPlanner {
   }
 
  private:
-  // Neighbours that a thread takes of a row: 16 bytes, or as many as four threads fill with a step
-  // of halves.
+  // The number of consecutive elements of a row that a thread loads at once.
   int64_t PackElements() const { return dtype() != Dtype::kF32 && depth() % 32 == 0 ? 8 : 4; }
   CExpr IsTransposed() const { return matmul_.b.transposed ? "true" : "false"; }
 
-  // Four neighbours at a time; each block of a cluster stores some of the rows.
+  // Stores the tile, four consecutive elements at a time. Each block of a cluster stores a part of
+  // the rows.
   void StoreTile(CExpr rows) {
     IndexWriter& names = builder_.expressions();
     rows = ShareOfRows(tile_.rows, rows);
@@ -142,7 +142,7 @@ class SlotPlanner : ProductPlanner {
   CExpr left_, pack_;
 };
 
-// The product as others are planned: rows by a matrix, of which the bank has many.
+// The product in the form of other products: rows times one matrix of the bank.
 MatMulPlan PlanOf(const Node& region) {
   const Node& product = SlotProductOf(region);
   MatMulPlan plan;
@@ -170,7 +170,7 @@ KernelPlan PlanSlotMatMul(const Node& region, const PlanOptions& options, Kernel
 }
 
 int ClusterOfSlots(const Node& slot_matmul, const PlanOptions& options) {
-  constexpr int64_t kMostColumns = 64, kLeastTerms = 64;  // of a tile; of a block
+  constexpr int64_t kMostColumns = 64, kLeastTerms = 64;  // per tile; per block
   constexpr int kMostBlocks = 8;
   const int64_t columns = slot_matmul.result()->type.shape.back().AsConstant().value_or(0);
   const int64_t terms = slot_matmul.operand(0)->type.shape.back().AsConstant().value_or(0);

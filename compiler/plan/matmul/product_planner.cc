@@ -26,7 +26,7 @@ void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
     depth_ = builder_.SizeParameter("depth", depth(), "terms of each sum, last axis of operands");
     builder_.expressions().NameColumns(columns(), columns_);
   } else {
-    // The result, unless it is a view of other rows.
+    // The columns are named after the result, unless it is a view with other rows.
     const Shape& shape = matmul_.result->type.shape;
     const bool has_columns = !shape.empty() && shape.back() == matmul_.n;
     const std::string name =
@@ -35,7 +35,7 @@ void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
         builder_.Write(matmul_.n, Only({0, name + "_columns", "last axis of \"" + name + "\""}));
     const std::string left =
         matmul_.made ? ModelName(matmul_.made->name) : NameOf(builder_, matmul_.a.value);
-    // The last axis of weights, unless they lie the other way round.
+    // The depth is also the last axis of the weights, if these are transposed.
     const std::string right =
         matmul_.b.transposed ? " and of \"" + NameOf(builder_, matmul_.b.value) + "\"" : "";
     depth_ = builder_.Write(matmul_.k,
@@ -86,7 +86,7 @@ Exprs ProductPlanner::IndexOf(const Expr& row, const Expr& column) {
 
 Exprs ProductPlanner::IndexOf(const Value* value, const Expr& row, const Expr& column) {
   const Shape& shape = value->type.shape;
-  // As other ops index an axis of one element.
+  // Other ops index an axis of one element with 0.
   const auto along = [](const Expr& extent, const Expr& place) {
     return extent.IsConstant(1) ? Expr(0) : place;
   };

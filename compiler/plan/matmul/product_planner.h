@@ -48,8 +48,8 @@ class ProductPlanner {
   // product, `stride` elements apart; `sizes` are names for the stride.
   CExpr OfMatrix(const Expr& stride, const CExpr& name, std::vector<SizeName> sizes);
   // Writes which of the products a block works on, given its `number`. All of `together`
-  // consecutive blocks work on the same product. Returns the number of the block within its
-  // product.
+  // consecutive blocks (one if it is empty) work on the same product. Returns the number of
+  // consecutive blocks after which the products repeat: `together` times the number of products.
   CExpr ChooseMatrix(const CExpr& number, const CExpr& together);
 
   // The left operand from row `first_row` on (a local; empty for row 0): a pointer, or the function
