@@ -57,7 +57,7 @@ std::string EmitLaunches(const std::string& launches) {
       "runtime\n"
       "// refuses a manifest that says otherwise.\n"
       "extern \"C\" __attribute__((visibility(\"default\"))) const char fusec_launches[] =";
-  if (launches.empty()) text += " \"\"";  // no symbolic dim, and all steps are the library's
+  if (launches.empty()) text += " \"\"";  // no symbolic dims, and all steps are library calls
   std::istringstream lines(launches);
   for (std::string line; std::getline(lines, line);) text += fmt::format("\n    \"{}\\n\"", line);
   return text + ";\n";

@@ -1,4 +1,4 @@
-// How elements are written to and read from what a block keeps in shared memory.
+// Loads and stores of elements that a block keeps in shared memory.
 #include <algorithm>
 
 #include "compiler/ir/c_text.h"

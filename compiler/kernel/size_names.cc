@@ -8,7 +8,7 @@ namespace fusec {
 
 namespace {
 
-// The number in `size` where its other factors are symbols; 0 for other expressions.
+// The number in a product of one number and symbols; 0 for other expressions.
 int64_t NumberIn(const Expr& size) {
   if (size.terms().size() != 1) return 0;
   for (const AtomRef& atom : size.terms()[0].atoms) {
@@ -31,7 +31,7 @@ void Add(std::vector<SizeName>& sizes, SizeName size) {
 
 std::string Quoted(const std::string& name) { return "\"" + name + "\""; }
 
-// The elements per step of `axis`, in front of which nothing is special.
+// The stride of `axis` of a row-major tensor, in elements.
 SizeName StrideOf(const std::string& name, ShapeRef shape, size_t axis) {
   const Expr stride = Product(Shape(shape.begin() + static_cast<int64_t>(axis) + 1, shape.end()));
   const int64_t number = NumberIn(stride);
@@ -158,7 +158,7 @@ CExpr NameNumber(KernelBuilder& builder, const Value* constant, int64_t at, cons
   const TensorData& data = constant->producer->constant;
   const double number = data.GetDouble(at);
   const bool is_small = std::abs(number) <= 3 && number == std::floor(number);
-  if (is_small || !std::isfinite(number)) return literal;  // those are no constant expressions
+  if (is_small || !std::isfinite(number)) return literal;  // these are not constant expressions
   std::string hint = ModelName(constant->name), comment = "\"" + constant->name + "\"";
   if (data.element_count() > 1) {
     hint += "_" + std::to_string(at);
