@@ -36,7 +36,7 @@ void DeclareBytesOfLaunch(KernelBuilder& builder) {
 
 void DeclareSharedMemory(KernelBuilder& builder) {
   const CExpr bytes = builder.expressions().Constant("shared_bytes", builder.plan().shared_bytes,
-                                                     "given at launch");
+                                                     "dynamic shared memory");
   builder.AppendCall(Call("static_assert", {Equal("sizeof(Shape::Memory)", bytes)}));
   DeclareBytesOfLaunch(builder);
   builder.Append(Statement::Declare(CExpr::Type("Shape::Memory&"), "memory",

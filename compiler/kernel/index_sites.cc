@@ -48,7 +48,7 @@ std::string KernelBuilder::SiteName(int number, const std::string& where) {
     const std::string name = Unique("k" + PascalCase(ModelName(site.tensor)) + "Site");
     const std::string what = WordFor(site.values);
     plan_.constants.push_back(
-        {"int", name, number, "who reports a bad " + what + where + ": " + site.node});
+        {"int", name, number, "reported with a bad " + what + where + ": " + site.node});
     found = site_names_.emplace(number, name).first;
   }
   return found->second;

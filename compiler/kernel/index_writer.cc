@@ -92,7 +92,7 @@ CExpr IndexWriter::WriteSize(int64_t value, const SizeNames& names) {
   if (const SizeName* size = Find(names.sizes, value)) return Name(*size);
   if (!names.is_place) return Constant(names.subject, value, names.phrase);
   return Constant(names.subject + "_group", value,
-                  "what positions in \"" + names.subject + "\" are divided by");
+                  "divisor of positions in \"" + names.subject + "\"");
 }
 
 CExpr IndexWriter::WriteDivisor(int64_t value, const SizeNames& names) {
@@ -106,7 +106,7 @@ CExpr IndexWriter::WriteOffset(int64_t value, const SizeNames& names) {
   if (value < 0) return -WriteOffset(-value, names);
   if (const SizeName* offset = Find(names.offsets, value)) return Constant(*offset);
   const std::string comment =
-      names.is_place ? "between an element and what is read of \"" + names.subject + "\""
+      names.is_place ? "offset of the element that is read of \"" + names.subject + "\""
                      : "offset " + names.phrase;
   return Constant(names.subject + "_offset", value, comment);
 }

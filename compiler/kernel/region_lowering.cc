@@ -181,9 +181,9 @@ class ElementLowering : public LowerContext {
 CExpr ElementLowering::IsBelow(const Expr& position, const Expr& limit) {
   const std::string name = ModelName(node_->result(result_number_)->name);
   const SizeNames of_position =
-      CountOf(name + "_position", "of the place that \"" + name + "\" is made from");
+      CountOf(name + "_position", "of the element that \"" + name + "\" is computed from");
   const SizeNames of_limit =
-      Only({0, name + "_border", "where \"" + name + "\" begins to be made in another way"});
+      Only({0, name + "_border", "where another part of \"" + name + "\" begins"});
   return parent_.builder_.Write(position, of_position) < parent_.builder_.Write(limit, of_limit);
 }
 

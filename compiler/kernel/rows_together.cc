@@ -193,8 +193,8 @@ std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header
   const auto fold = FoldBegin(header.body);
   if (!fold || count == 1) return {std::move(header)};
   return Writer(builder, std::move(header), last, count)
-      .Write(*fold, RowsTogether(count), "look-ups of a thread that are under way at a time",
-             "what is looked up is asked for before the first of it is folded");
+      .Write(*fold, RowsTogether(count), "look-ups of a thread that overlap",
+             "all rows of a group are loaded before the first one is folded");
 }
 
 std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement header,
@@ -205,8 +205,8 @@ std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement heade
                   [](const Statement& local) { return !IsOfNumbers(local.value); });
   if (!has_loads || rows == 1) return {std::move(header)};
   return Writer(builder, std::move(header), last, std::nullopt)
-      .Write(locals, std::min(rows, kOfTile), "of a thread, whose loads are under way at a time",
-             "what is loaded is asked for before the first of it is stored");
+      .Write(locals, std::min(rows, kOfTile), "rows of a thread whose loads overlap",
+             "all rows of a group are loaded before the first one is stored");
 }
 
 }  // namespace fusec

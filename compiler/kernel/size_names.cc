@@ -136,8 +136,7 @@ SizeNames CoordinatesOf(const std::string& prefix, ShapeRef dims) {
     if (i + 2 < dims.size() && NumberIn(stride) > 0)
       Add(names.sizes, {NumberIn(stride), name + "_step",
                         "of " + prefix + " from one " + name + " to the next" + ForEach(stride)});
-    Add(names.sizes,
-        {dims[i].AsConstant().value_or(0), name + "_count", "how many " + name + " there are"});
+    Add(names.sizes, {dims[i].AsConstant().value_or(0), name + "_count", "extent of " + name});
     stride = stride * dims[i];
   }
   return names;

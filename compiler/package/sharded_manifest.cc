@@ -125,7 +125,7 @@ Result<Json> ReadJson(const std::string& path) {
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(path, ErrorKind::kArtifact));
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_object()) return json;
-  return Fail(ErrorKind::kArtifact, path + " is no JSON object");
+  return Fail(ErrorKind::kArtifact, path + " is not a JSON object");
 }
 
 // The folders of the parts of a sharded artifact.

@@ -30,7 +30,7 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
   DrawBox(heads, std::move(rows), drawing);
   drawing.push_back(fmt::format(
       "{} bytes of shared memory{}:", drawn.shared_bytes(),
-      drawn.by_warpgroups ? ", in panels of 128 bytes a row" : ", each row padded by 16"));
+      drawn.by_warpgroups ? ", in panels of 128 bytes per row" : ", each row padded by 16"));
   DrawRows({{"queries", {fmt::format("{} x {}", drawn.queries, drawn.key_row)}, "read once"}},
            drawing);
   const bool has_one = drawn.tiles_in_memory() == 1;
@@ -43,8 +43,8 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
   timeline.chunks = drawn.tiles;
   timeline.coming = "fetched";
   timeline.used = "used";
-  timeline.used_note = drawn.has_softmax ? "softmax so far and values' sums in registers"
-                                         : "values' sums in registers";
+  timeline.used_note =
+      drawn.has_softmax ? "softmax and sums of values in registers" : "sums of values in registers";
   DrawTimeline(timeline, drawing);
   return drawing;
 }

@@ -100,13 +100,14 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const CExpr& 
   Expr place = first;
   if (kept.run > 0) {
     const int64_t of_line = kept.run / lanes;
-    builder.AppendLet(
-        "line", "i" / names.Constant(name + "_line_vectors", of_line, "from one gap to the next"));
+    builder.AppendLet("line", "i" / names.Constant(name + "_line_vectors", of_line,
+                                                   "vectors from one gap to the next"));
     builder.DefineVariable("line", 0, vectors / of_line - 1);
     place = place + Variable("line") * kept.gap;
   }
   const CExpr bytes =
-      names.Constant(name + "_vector_bytes", lanes * DtypeBytes(weights->type.dtype), "of " + each);
+      names.Constant(name + "_vector_bytes", lanes * DtypeBytes(weights->type.dtype),
+                     "bytes of " + each + " elements");
   builder.AppendCall(
       Call(Template("CopyAsync", {bytes, "false"}),
            {PointerTo(builder, kept.array, place, kept_sizes),
@@ -126,9 +127,8 @@ void DeclareKeptRows(KernelBuilder& builder, const Value* value, const CExpr& ro
   if (place) {
     CExpr begin = "shared_memory";
     if (*place > 0) {
-      begin =
-          begin + builder.expressions().Constant(name + "_byte", *place,
-                                                 "of shared memory, where \"" + name + "\" begins");
+      begin = begin + builder.expressions().Constant(
+                          name + "_byte", *place, "where \"" + name + "\" begins in shared memory");
     }
     builder.Append(
         Statement::Declare(CExpr::Type(type + "*"), CExpr(kept.array),

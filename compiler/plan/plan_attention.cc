@@ -25,8 +25,8 @@ constexpr int kWarpgroupThreads = 128;
 constexpr int64_t kNeighbours = 2;     // consecutive elements of a row per thread
 constexpr int64_t kPaddingBytes = 16;  // after each row in shared memory
 
-SizeName Queries() { return {0, "queries", "of a head"}; }
-SizeName KeyCount() { return {0, "keys", "of a head, and as many values"}; }
+SizeName Queries() { return {0, "queries", "queries of a head"}; }
+SizeName KeyCount() { return {0, "keys", "keys of a head, and as many values"}; }
 SizeName ValueColumns() { return {0, "value_columns", "elements of a value"}; }
 
 // A block computes the results of some queries of one head, and loops over tiles of keys and values
@@ -101,11 +101,11 @@ class AttentionPlanner {
   CExpr Own(const std::string& name, int64_t value, const std::string& comment) {
     return builder_.expressions().Constant(name, value, comment);
   }
-  CExpr TileQueries() { return Own("tile_queries", tile_queries(), "of a block"); }
-  CExpr TileKeys() { return Own("tile_keys", tile_keys(), "of a tile"); }
+  CExpr TileQueries() { return Own("tile_queries", tile_queries(), "queries per block"); }
+  CExpr TileKeys() { return Own("tile_keys", tile_keys(), "keys per tile"); }
   CExpr TilesInMemory() {
     return Own("tiles", Tiles().tiles_in_memory(),
-               HasOneTile() ? "with all keys and values" : "of keys and values in shared memory");
+               HasOneTile() ? "holds all keys and values" : "of keys and values in shared memory");
   }
   Expr Let(const std::string& name, const CExpr& value, const Expr& extent) {
     builder_.AppendLet(name, value);
@@ -128,22 +128,24 @@ class AttentionPlanner {
     plan.drawing = DrawAttention(Tiles());
     if (!is_float() && depth_ <= 64 && columns_ <= 64)
       plan.blocks_together = kResidentThreads / plan.block_size;
-    plan.launch_in_words = "a block owns " + std::to_string(tile_queries()) + " queries of a head";
+    plan.launch_in_words =
+        "a block computes " + std::to_string(tile_queries()) + " queries of a head";
     const CExpr depth =
         Own("depth", InSteps(depth_), "elements of a query and a key, in shared memory");
-    const CExpr columns = Own("columns", InSteps(columns_), "elements of a value there");
+    const CExpr columns =
+        Own("columns", InSteps(columns_), "elements of a value, in shared memory");
     builder_.Append(Statement::Using(
         "Shape",
         Template("AttentionShape", {TensorCoreArithmetic(dtype(), options_.matmul_precision),
                                     TileQueries(), TileKeys(), TilesInMemory(), depth, columns,
                                     ByWarpgroups() ? "WarpgroupProducts" : "WarpProducts"})));
     DeclareSharedMemory(builder_);
-    const CExpr tile_count =
-        TileCount("query_tiles", tiles, queries_, Queries(), TileQueries(), "of a head");
+    const CExpr tile_count = TileCount("query_tiles", tiles, queries_, Queries(), TileQueries(),
+                                       "tiles of queries per head");
     if (CountMasks(parts_) > 0) {
       // With a causal mask, the last queries have the most keys. They start first, so that all
       // blocks end at about the same time.
-      const CExpr heads = builder_.Write(Product(heads_), CountOf("heads", "that have queries"));
+      const CExpr heads = builder_.Write(Product(heads_), CountOf("heads", "heads of the queries"));
       Let("head", "blockIdx.x" % heads, Product(heads_));
       Let("first_query", (tile_count - 1 - "blockIdx.x" / heads) * TileQueries(), queries_);
     } else {
@@ -153,7 +155,7 @@ class AttentionPlanner {
     head_ = Coordinates(builder_, Variable("head"), heads_, "head");
     if (InSteps(depth_) != depth_ || InSteps(columns_) != columns_) {
       builder_.Blank();
-      builder_.Comment("What pads rows stays zero.");
+      builder_.Comment("Clear shared memory: the padding of rows stays zero.");
       builder_.Open();
       builder_.Assign("reinterpret_cast<unsigned*>(shared_memory)[i]", 0);
       builder_.CloseFor(LoopHeader(builder_, "i", "threadIdx.x",
@@ -208,13 +210,15 @@ class AttentionPlanner {
 
   void WalkKeys() {
     builder_.Blank();
-    builder_.Comment("Tile after tile of keys and values, of which the next is copied meanwhile.");
+    builder_.Comment(
+        "Loop over tiles of keys and values. The next tile is copied while one is used.");
     const Expr tiles = CeilDiv(keys_, tile_keys(), builder_.ranges());
     const CExpr tile_count =
-        TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "of keys and values");
+        TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "tiles of keys and values");
     builder_.Open();
     builder_.DefineVariable("tile", 0, tiles);
-    builder_.Comment("The tile before is there now, and none reads the one before that any more.");
+    builder_.Comment(
+        "The previous tile has arrived, and no thread reads the one before it anymore.");
     builder_.AppendCall("AwaitCopies<0>()");
     builder_.AppendCall("__syncthreads()");
     StageTile(tile_count);
@@ -349,7 +353,7 @@ class AttentionPlanner {
   // loaded as vectors.
   void ForPairs(bool whole, const std::optional<bool>& is_below) {
     const CExpr neighbours =
-        Own("neighbours", kNeighbours, "keys of a piece whose scores a thread has");
+        Own("neighbours", kNeighbours, "consecutive keys whose scores a thread has");
     builder_.Open();
     builder_.DefineVariable("row", 0, 1);
     const CExpr first_place = "row" * neighbours;
@@ -450,11 +454,12 @@ class AttentionPlanner {
     if (!begin) return false;
     const CExpr buffer = builder_.Buffer(result, /*written=*/true);
     const SizeNames names = PlaceIn(buffer.word(), result->type.shape, {parts_.values->result()});
-    const CExpr lanes_name = Own("lanes", lanes, "neighbours that a thread takes at once");
+    const CExpr lanes_name = Own("lanes", lanes, "elements that a thread accesses at once");
     builder_.Append(Statement::Declare(CExpr::Type("const Shape::Results&"), "results",
                                        "ShareResults<Shape>(attention, memory)"));
-    const VectorsOfRows rows = {"query_in_tile", tile_queries(), TileQueries(), columns_ / lanes,
-                                Own("result_vectors", columns_ / lanes, "of a query's results")};
+    const VectorsOfRows rows = {
+        "query_in_tile", tile_queries(), TileQueries(), columns_ / lanes,
+        Own("result_vectors", columns_ / lanes, "vectors of a query's result")};
     ForVectors(builder_, rows, [&] {
       builder_.expressions().NameFactor("vector", lanes, lanes_name);
       Let("query_row", "first_query + query_in_tile", queries_);

@@ -144,7 +144,7 @@ class BlockProgramPlanner {
     RegionLowering::KeptRows kept = PlaceKeptWeights(region_, weights);
     builder_.Blank();
     DeclareKeptRows(builder_, weights, /*rows_per_block=*/{}, memory_.PlaceOf(weights), kept);
-    builder_.Comment(ModelName(weights->name) + ", in the background");
+    builder_.Comment("Copy " + ModelName(weights->name) + " asynchronously.");
     CopyKeptWeights(builder_, weights, buffer, kept, LanesName(KeptLanes(weights)));
     kept_[weights] = kept;
     weights_.push_back(weights);
@@ -169,12 +169,11 @@ class BlockProgramPlanner {
   }
   CExpr LanesName(int64_t count) {
     return builder_.expressions().Constant("lanes", count,
-                                           "neighbours that a thread takes at once");
+                                           "elements that a thread accesses at once");
   }
 
   CExpr RowsPerBlock() {
-    return builder_.expressions().Constant("rows_per_block", rows_per_block_,
-                                           "rows that a block owns");
+    return builder_.expressions().Constant("rows_per_block", rows_per_block_, "rows per block");
   }
 
   CExpr SeveralRows() { return rows_per_block_ > 1 ? RowsPerBlock() : CExpr(); }
@@ -202,7 +201,7 @@ class BlockProgramPlanner {
       ShareMultiprocessor(*options_.gpu, builder_.shape().block_size == 0, plan);
     }
     plan.blocks = CeilDiv(rows, rows_per_block_, builder_.ranges());
-    plan.launch_in_words = "a block owns " + std::to_string(rows_per_block_) + " rows";
+    plan.launch_in_words = "a block computes " + std::to_string(rows_per_block_) + " rows";
     if (rows_per_block_ == 1) {
       plan.launch_in_words = "one block per row";
       builder_.AppendLet("row", BlockNumber(builder_));
@@ -213,7 +212,7 @@ class BlockProgramPlanner {
     }
     builder_.AppendLet("first_row", BlockNumber(builder_) * RowsPerBlock());
     builder_.DefineVariable("first_row", 0, rows - 1);
-    const CExpr all = builder_.Write(rows, CountOf("rows", "of the results"));
+    const CExpr all = builder_.Write(rows, CountOf("rows", "rows of the results"));
     builder_.AppendLet("rows_here", Min(WriteSize(builder_, RowsPerBlock()), all - "first_row"));
     builder_.DefineVariable("rows_here", 1, rows_per_block_);
   }
@@ -341,7 +340,7 @@ class BlockProgramPlanner {
     next_thread_ = (first + count + kWarpSize - 1) / kWarpSize * kWarpSize;
     if (first == 0) return {};
     return builder_.expressions().Constant(part + "_first_thread", first,
-                                           "of those that make \"" + part + "\"");
+                                           "of those that compute \"" + part + "\"");
   }
 
   CExpr WarpSize() { return builder_.expressions().Constant("warp_size", kWarpSize, "threads"); }

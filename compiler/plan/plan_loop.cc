@@ -231,10 +231,10 @@ class LoopPlanner {
   void ChunkOfBlock(const Expr& total, const std::string& first, const std::string& last,
                     int64_t chunk) {
     KernelPlan& plan = builder_.plan();
-    const SizeNames names = first == "first" ? Elements() : CountOf("rows", "of the result");
+    const SizeNames names = first == "first" ? Elements() : CountOf("rows", "rows of the result");
     plan.blocks = CeilDiv(total, chunk, builder_.ranges());
-    const CExpr chunk_name = builder_.expressions().Constant(
-        "chunk", chunk, "what one block owns of " + total.ToString());
+    const CExpr chunk_name =
+        builder_.expressions().Constant("chunk", chunk, "per block, of " + total.ToString());
     builder_.AppendLet(first, BlockNumber(builder_) * chunk_name);
     builder_.AppendLet(last, Min(first + chunk_name, WriteSize(builder_, total, names)));
     // Within the chunk of a block, positions are below `total`.
@@ -351,7 +351,7 @@ class LoopPlanner {
   }
 
   CExpr LanesName(int64_t lanes) {
-    return builder_.expressions().Constant("lanes", lanes, "neighbours that a thread makes");
+    return builder_.expressions().Constant("lanes", lanes, "elements that a thread computes");
   }
 
   void PlanGpuGrid() {
@@ -382,7 +382,7 @@ class LoopPlanner {
     KernelPlan& plan = builder_.plan();
     plan.block_size = GpuBlockSize(builder_);
     plan.blocks = 0;
-    plan.launch_in_words = "blocks of one part each, one thread per vector of it or element";
+    plan.launch_in_words = "one part per block, one thread per vector or element of it";
     // The groups with the longest threads start first, so that no long block runs alone at the end.
     const auto folded = [&](const Group& group) {
       return FoldedElements(group.segments[0].value, builder_.ranges());

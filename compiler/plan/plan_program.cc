@@ -19,8 +19,8 @@ void LaunchDependently(KernelPlan& kernel) {
   });
   const bool is_first = place == body.end();
   if (is_first) place = body.begin();
-  const char* const comment = is_first ? "No load and no store stands before this."
-                                       : "No other load and no store stands before this.";
+  const char* const comment = is_first ? "Wait for earlier kernels before the first load or store."
+                                       : "Wait for earlier kernels before any other load or store.";
   body.insert(place, {Statement::Comment(comment), Statement::Call("AwaitEarlierKernels()")});
   if (kernel.has_small_blocks) body.insert(body.begin(), Statement::Call("LetNextKernelStart()"));
 }

@@ -38,19 +38,20 @@ class RecurrencePlanner : RecurrenceWriter {
  private:
   void KeepStates() {
     builder_.Blank();
-    builder_.Comment("The states of the block's rows before and behind a step, in turn.");
+    builder_.Comment(
+        "The states of the block's rows before and after a step, in alternating arrays.");
     Keep("kept_states", true);
     // On the GPU, a thread reads and writes only the cells of its own units, so that one array is
     // enough; on the CPU, units may overlap.
     if (is_lstm()) Keep("kept_cells", is_cpu_);
     if (in_registers_) {
-      builder_.Comment("The products of the states and each column of the weights.");
+      builder_.Comment("The dot products of the states and the columns of the weights.");
       const CExpr products = rows_ > 1 ? Rows() * GateColumns() : GateColumns();
       builder_.Append(
           Statement::Declare(CExpr::Type("__shared__ " + Real()), CExpr("products")[products]));
     }
     if (!resets_first_) return;
-    builder_.Comment("Between the halves of a step: the states that are reset, and update gates.");
+    builder_.Comment("Kept between the halves of a step: the reset states and the update gates.");
     Keep("kept_resets", false);
     Keep("kept_updates", false);
   }
@@ -64,24 +65,25 @@ class RecurrencePlanner : RecurrenceWriter {
 
   void KeepWeights() {
     builder_.Blank();
-    builder_.Comment("The weights stay in registers: a thread makes the products of a column.");
+    builder_.Comment(
+        "The weights stay in registers: a thread computes the products of one column.");
     builder_.Use("vector.cuh");
     builder_.Use("register_weights.cuh");
-    const CExpr vectors = Own("thread_vectors", pitch_ / kStateMultiple,
-                              "of a state, 4 elements each, that a thread multiplies");
+    const CExpr vectors =
+        Own("thread_vectors", pitch_ / kStateMultiple, "vectors of 4 state elements per thread");
     const CExpr read = Template("ReadWeights", {Units(), GateColumns(), vectors});
     builder_.Append(Statement::Let(Template("RegisterWeights", {vectors}), "register_weights",
                                    Call(read, {Weights()})));
     if (!resets_first_) return;
     builder_.AppendLet("warp_column", "column" - "column" % WarpThreads());
   }
-  CExpr WarpThreads() { return Own("warp_threads", 32, "neighbouring columns of a warp"); }
+  CExpr WarpThreads() { return Own("warp_threads", 32, "columns per warp"); }
   CExpr Weights() {
     const CExpr weights = builder_.Buffer(lowering_.Outside(node_.operand(kWeights)));
     if (sizes_.directions == 1) return weights;
     return weights + "direction" * Own("direction_weights",
                                        sizes_.kind->gates * sizes_.units * sizes_.units,
-                                       "of one direction");
+                                       "weights of one direction");
   }
 
   // Writes the number of steps of each of the block's rows, and their maximum.
@@ -89,11 +91,11 @@ class RecurrencePlanner : RecurrenceWriter {
     if (!has(kLengths)) return;
     builder_.Blank();
     if (rows_ == 1) {
-      builder_.Comment("How many steps the sequence has.");
+      builder_.Comment("The number of steps of the sequence.");
       builder_.AppendLet("longest", CheckedLength());
       return;
     }
-    builder_.Comment("How many steps each of the block's sequences has, and the longest.");
+    builder_.Comment("The numbers of steps of the block's sequences, and their maximum.");
     const std::string& type = builder_.index_type();
     builder_.Append(Statement::Declare(type, CExpr("lengths_here")[Rows()]));
     builder_.Append(Statement::Declare(type, "longest", 0));
@@ -308,7 +310,7 @@ class RecurrencePlanner : RecurrenceWriter {
     const std::string formula = chosen.function->formula;
     if (const double clip = node_.Float("clip"); clip != 0 && may_clip) {
       builder_.Use("recurrence.cuh");
-      x = Call("Clipped", {x, Parameter("clip", clip, "what gates are clipped to")});
+      x = Call("Clipped", {x, Parameter("clip", clip, "limit to which gates are clipped")});
     }
     const size_t first = formula.find("{x}");
     if (formula.find("{x}", first + 1) != std::string::npos) x = Local(name + "_sum", x);
@@ -388,7 +390,7 @@ class RecurrencePlanner : RecurrenceWriter {
     const auto gate = [&](const std::string& name, const CExpr& cell) {
       CExpr sum = Sum(Gate(name));
       if (has(kPeepholes)) {
-        const CExpr peepholes = Own("peepholes", 3, "gates that see the cell");
+        const CExpr peepholes = Own("peepholes", 3, "gates with peepholes");
         const CExpr place =
             Position({{Direction(), 1}, {Gate(name), peepholes}, {"unit", Units()}});
         sum = sum + Load(kPeepholes, place) * cell;
@@ -419,8 +421,8 @@ class RecurrencePlanner : RecurrenceWriter {
   void StoreZerosBehindEnds() {
     if (Output(0).empty()) return;
     builder_.Blank();
-    builder_.Comment(rows_ == 1 ? "Zeros behind the sequence's end."
-                                : "Zeros behind the longest of the block's sequences.");
+    builder_.Comment(rows_ == 1 ? "Zeros after the end of the sequence."
+                                : "Zeros after the end of the block's longest sequence.");
     builder_.Open(/*is_branch=*/true);
     ForUnits([&] { ForElements([&] { StoreState("step", Zero()); }); });
     builder_.CloseFor(LoopHeader(builder_, "step", "longest", Steps()));
@@ -430,7 +432,7 @@ class RecurrencePlanner : RecurrenceWriter {
     const CExpr last = Output(1), last_cell = is_lstm() ? Output(2) : CExpr();
     if (last.empty() && last_cell.empty()) return;
     builder_.Blank();
-    builder_.Comment(has(kLengths) ? "The last states, zeros of empty sequences."
+    builder_.Comment(has(kLengths) ? "The last states; those of empty sequences are zeros."
                                    : "The last states.");
     ForUnits([&] {
       ForElements([&] {

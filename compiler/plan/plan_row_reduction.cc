@@ -123,7 +123,7 @@ class RowReductionPlanner {
     builder_.DefineVariable("row", 0, rows - 1);
   }
 
-  static SizeNames Rows() { return CountOf("rows", "to reduce"); }
+  static SizeNames Rows() { return CountOf("rows", "rows to reduce"); }
 
   void OneThreadPerRow(const Expr& rows) {
     KernelPlan& plan = builder_.plan();

@@ -131,7 +131,8 @@ class SequentialPlanner {
       return largest ? Call("IsAbove", {a, b}) : Call("IsAbove", {b, a});
     };
     const auto line = OpenLines(Without(x->type.shape, axis));
-    builder_.Comment("top_k: round after round the best that comes after the one taken last");
+    builder_.Comment(
+        "top_k: each round takes the best element that comes after the one taken last");
     const std::string taken = builder_.Unique("taken"), taken_at = builder_.Unique("taken_at");
     const std::string best = builder_.Unique("best"), best_at = builder_.Unique("best_at");
     builder_.Declare(type, taken, Literal(0, dtype));
@@ -158,7 +159,7 @@ class SequentialPlanner {
     for (size_t i = 0; i < outputs.size(); ++i) {
       lowering_.Store(static_cast<int>(i), place, results[outputs[i]->result_index]);
     }
-    CloseLoop("k", count, Only({0, "best_count", "elements that are taken of a line"}));
+    CloseLoop("k", count, Only({0, "best_count", "elements taken per line"}));
   }
 
   // `place` = how(place, update)
@@ -254,7 +255,8 @@ class SequentialPlanner {
     OpenLoop("row", slices);
     const auto place = full(Delinearize(Variable("row"), outer, builder_.ranges()));
     lowering_.Store(0, place, lowering_.Evaluate(x, place));
-    CloseLoop("row", slices, depth == 1 ? Extent(x, 0) : Only({0, "slices", "of the result"}));
+    CloseLoop("row", slices,
+              depth == 1 ? Extent(x, 0) : Only({0, "slices", "slices of the result"}));
 
     const Shape tuples(index_shape.begin(), index_shape.end() - 1);
     const Expr count = Product(tuples);
@@ -272,7 +274,8 @@ class SequentialPlanner {
     }
     const Scalar update = lowering_.Evaluate(updates, full(tuple));
     Update(ResultAt(full(target)), update.value, x->type.dtype);
-    CloseLoop("k", count, tuples.size() == 1 ? Extent(indices, 0) : Only({0, "updates", "in all"}));
+    CloseLoop("k", count,
+              tuples.size() == 1 ? Extent(indices, 0) : Only({0, "updates", "all updates"}));
   }
 
   const Node& region_;

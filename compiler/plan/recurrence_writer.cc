@@ -60,7 +60,7 @@ CExpr RecurrenceWriter::Gate(const std::string& name) {
     if (known == name) break;
     ++number;
   }
-  return Own(name + "_gate", number, "its number among the gates");
+  return Own(name + "_gate", number, "number of this gate");
 }
 
 CExpr RecurrenceWriter::Local(const std::string& wanted, const CExpr& value) {
@@ -130,7 +130,7 @@ void RecurrenceWriter::OpenBlock() {
   const Expr groups = CeilDiv(sizes_.batch, rows_, builder_.ranges());
   plan.blocks = groups * sizes_.directions;
   plan.launch_in_words =
-      (rows_ == 1 ? "one block per row" : "a block owns " + std::to_string(rows_) + " rows") +
+      (rows_ == 1 ? "one block per row" : "a block computes " + std::to_string(rows_) + " rows") +
       std::string(sizes_.directions > 1 ? ", in one direction" : "") +
       (in_registers_ ? ", and keeps the weights in registers" : "");
   CExpr group = BlockNumber(builder_);
@@ -152,8 +152,8 @@ void RecurrenceWriter::ForUnits(function_ref<void()> body) {
     builder_.AppendLet("first_unit",
                        Min("vector" * Lanes(), WriteSize(builder_, Units() - Lanes())));
     body();
-    const CExpr vectors =
-        Own("unit_vectors", CeilDiv(sizes_.units, lanes_), "kLanes units each, the last overlaps");
+    const CExpr vectors = Own("unit_vectors", CeilDiv(sizes_.units, lanes_),
+                              "vectors of kLanes units; the last overlaps");
     builder_.CloseFor(LoopHeader(builder_, "vector", 0, vectors));
     return;
   }
@@ -169,8 +169,9 @@ void RecurrenceWriter::ForRows(function_ref<void()> body) {
   if (rows_ == 1) return body();
   builder_.Open(/*is_branch=*/true);
   const Expr last = sizes_.batch - 1;
-  builder_.AppendLet("row", Min("first_row" + CExpr("row_in_block"),
-                                WriteSize(builder_, last, CountOf("last_row", "of the batch"))));
+  builder_.AppendLet("row",
+                     Min("first_row" + CExpr("row_in_block"),
+                         WriteSize(builder_, last, CountOf("last_row", "last row of the batch"))));
   body();
   builder_.CloseFor(LoopHeader(builder_, "row_in_block", 0, Rows()), "#pragma unroll");
 }

@@ -53,8 +53,8 @@ class RecurrenceWriter {
   CExpr Directions() { return Own("directions", sizes_.directions, "directions of the layer"); }
   CExpr Rows() { return Own("rows_per_block", rows_, "rows of the batch per block"); }
   CExpr Lanes() { return Own("lanes", lanes_, "units computed at once"); }
-  CExpr Steps() { return builder_.Write(sizes_.steps, CountOf("steps", "of the sequences")); }
-  CExpr Batch() { return builder_.Write(sizes_.batch, CountOf("batch_rows", "of the batch")); }
+  CExpr Steps() { return builder_.Write(sizes_.steps, CountOf("steps", "steps of the sequences")); }
+  CExpr Batch() { return builder_.Write(sizes_.batch, CountOf("batch_rows", "rows of the batch")); }
   // The number of a gate, by name: kResetGate.
   CExpr Gate(const std::string& name);
   // A local of the innermost scope.

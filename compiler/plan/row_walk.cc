@@ -45,12 +45,12 @@ CExpr RowWalk::TeamSize() {
 
 CExpr RowWalk::SlotsName() {
   return builder_.expressions().Constant("elements_per_thread", slots(),
-                                         "of a row, kept in registers");
+                                         "elements of a row in registers");
 }
 
 CExpr RowWalk::VectorLength() const {
   return builder_.expressions().Constant("vector_length", vector_length_,
-                                         "neighbours that a thread takes at once");
+                                         "elements that a thread accesses at once");
 }
 
 CExpr RowWalk::Slot() const {
@@ -97,7 +97,7 @@ Exprs RowWalk::OpenSteps() {
   const bool by_vectors = vector_length_ > 1;
   const std::string variable = by_vectors ? "vector" : "k";
   const CExpr steps =
-      builder_.expressions().Constant("steps", steps_, "of a thread through its row");
+      builder_.expressions().Constant("steps", steps_, "steps of a thread through its row");
   headers_.push_back(IntLoopHeader("step", 0, "step" < steps));
   builder_.Open();
   builder_.DefineVariable("step", 0, Expr(steps_) - 1);

@@ -54,19 +54,19 @@ void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows, function_ref<
 
 CExpr TileCopier::LanesName(const TileRows& rows) {
   return builder_.expressions().Constant("lanes", Lanes(rows),
-                                         "neighbours that a thread takes at once");
+                                         "elements that a thread accesses at once");
 }
 
 bool TileCopier::Stage(const TileRows& rows) {
   const int64_t vectors = rows.elements / Lanes(rows);
   const std::string row = RowInTile(rows);
   const CExpr vectors_name =
-      builder_.expressions().Constant(rows.name + "_vectors", vectors, "of a " + rows.name);
+      builder_.expressions().Constant(rows.name + "_vectors", vectors, "vectors per " + rows.name);
   CExpr inside;
   if (!IsMultiple(rows.count, rows.tile_rows))
     inside = CExpr(rows.first) + row < builder_.Write(rows.count, Only(rows.count_name));
   const CExpr words = builder_.expressions().Constant(
-      "vector_words", Lanes(rows) * DtypeBytes(DtypeOf(rows)) / 4, "of 32 bits");
+      "vector_words", Lanes(rows) * DtypeBytes(DtypeOf(rows)) / 4, "words of 32 bits per vector");
   const CExpr place = Call(rows.array.Dot("at"), {row, "vector" * words});
   const auto tile = Find(rows);
   const CExpr name = tile ? NameTile(rows, *tile) : CExpr();
@@ -139,7 +139,7 @@ void TileCopier::Copy(const TileRows& rows, const TileInMemory& tile, const CExp
                       const CExpr& place, const CExpr& inside) {
   const CExpr source = PointerTo(builder_, name, tile.inside, PlaceIn(rows, tile));
   const CExpr bytes = builder_.expressions().Constant(
-      "vector_bytes", Lanes(rows) * DtypeBytes(DtypeOf(rows)), "of a copy");
+      "vector_bytes", Lanes(rows) * DtypeBytes(DtypeOf(rows)), "bytes per copy");
   builder_.AppendCall(inside.empty() ? Call(Template("CopyAsync", {bytes}), {place, source, "true"})
                                      : Call(Template("CopyAsync", {bytes}),
                                             {place, Conditional(inside, source, name), inside}));

@@ -31,8 +31,8 @@ std::string ChunksInWords(const DrawnProduct& drawn, int bytes) {
   const std::string in = !chunks        ? "chunks"
                          : *chunks == 1 ? "one chunk"
                                         : fmt::format("{} chunks", *chunks);
-  return fmt::format("{} bytes of shared memory: a row comes in {} of {} bytes", drawn.shared_bytes,
-                     in, bytes);
+  return fmt::format("{} bytes of shared memory: a row is read in {} of {} bytes",
+                     drawn.shared_bytes, in, bytes);
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
   const int pitch = tile.chunk_bytes + kPadding;
   Drawing drawing = {
       fmt::format("a block's tile, {} x {} of the product a x b^T", tile.rows, tile.columns) +
-      (depth_warps > 1 ? "; warps of a part share out each chunk" : "")};
+      (depth_warps > 1 ? "; warps of a part split each chunk" : "")};
   std::vector<std::string> heads;
   std::vector<DrawnRow> rows(tile.row_warps);
   for (int column = 0; column < tile.column_warps; ++column)
@@ -66,16 +66,16 @@ Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
         {fmt::format("a {} x {}", tile.rows, pitch), fmt::format("b {} x {}", tile.columns, pitch)},
         StageInWords(tile, (tile.rows + tile.columns) * pitch)}},
       drawing);
-  DrawRows({{"in the end",
+  DrawRows({{"at the end",
              {fmt::format("sums f32[{}][{}][{}]", depth_warps, tile.rows, tile.columns + 8)},
-             fmt::format("{} bytes in the same place",
+             fmt::format("{} bytes, overwriting the stages",
                          depth_warps * tile.rows * (tile.columns + 8) * 4)}},
            drawing);
   ChunkTimeline timeline;
   timeline.ahead = tile.stages - 1;
   if (drawn.row_bytes) timeline.chunks = CeilDiv(*drawn.row_bytes, tile.chunk_bytes);
   timeline.coming = drawn.is_made ? "made" : "copied";
-  timeline.coming_note = drawn.is_made ? "a by all threads; b is copied meanwhile" : "by cp.async";
+  timeline.coming_note = drawn.is_made ? "a by all threads, while b is copied" : "by cp.async";
   timeline.used = "multiplied";
   timeline.used_note = drawn.arithmetic == Arithmetic::kSplit ? kSplitInWords : "by mma.sync";
   DrawTimeline(timeline, drawing);
@@ -117,11 +117,11 @@ Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
   if (has_units) behind.push_back(fmt::format("units f32[{}]", tile.columns));
   const char* note = is_split    ? "and the units of b's halves"
                      : has_units ? "and the units of b's columns"
-                                 : "that both sides wait for";
+                                 : "by which both sides wait";
   DrawRows({{"barriers", behind, note}}, drawing);
-  DrawRows({{"in the end",
+  DrawRows({{"at the end",
              {fmt::format("sums f32[{}][{}]", tile.rows, tile.columns + 8)},
-             fmt::format("{} bytes in place of the stages", tile.rows * (tile.columns + 8) * 4)}},
+             fmt::format("{} bytes, overwriting the stages", tile.rows * (tile.columns + 8) * 4)}},
            drawing);
   ChunkTimeline timeline;
   timeline.ahead = tile.stages;
@@ -149,9 +149,10 @@ Drawing DrawColumns(const DrawnColumns& drawn) {
     row.cells.push_back((warps > 1 ? "warps " : "warp ") + PartInWords("", column, warps));
   }
   DrawBox(heads, {row}, drawing);
-  drawing.push_back(fmt::format(
-      "thread t of a column's {0} takes packs t, t + {0}, ... of {1} weights and all rows of a;",
-      threads, drawn.pack));
+  drawing.push_back(
+      fmt::format("thread t of a column's {0} multiplies packs t, t + {0}, ... of {1} weights by "
+                  "all rows;",
+                  threads, drawn.pack));
   drawing.push_back(fmt::format("then lane r of {} has the sum of row r",
                                 warps == 1 ? "its warp" : "each of its warps"));
   return drawing;

@@ -78,7 +78,7 @@ class TilePlanner : ProductPlanner {
     return is_parameter ? builder_.SizeParameter(name, size, comment)
                         : builder_.expressions().Constant(name, size, comment);
   }
-  const char* WhoseTile() const { return IsShared() ? "of a cluster" : "of a block"; }
+  const char* WhoseTile() const { return IsShared() ? "of a cluster's tile" : "of a block's tile"; }
   bool IsFloat8() const { return fusec::IsFloat8(arithmetic_); }
   // Bytes of an element of the left operand.
   int64_t LeftBytes() const { return IsFloat8() ? 1 : DtypeBytes(dtype()); }
@@ -99,10 +99,10 @@ class TilePlanner : ProductPlanner {
     add("tile_rows", tile.rows, WhoseTile());
     add("tile_columns", tile.columns, WhoseTile());
     if (by_warps_ != nullptr) {
-      add("chunk_bytes", by_warps_->chunk_bytes, "of a row, in shared memory at a time");
-      add("row_warps", by_warps_->row_warps, "of a block, one below the other");
-      add("column_warps", by_warps_->column_warps, "side by side");
-      add("depth_warps", tile.split_k.warps, "that share out the sums");
+      add("chunk_bytes", by_warps_->chunk_bytes, "of a row, per stage");
+      add("row_warps", by_warps_->row_warps, "warps along the rows");
+      add("column_warps", by_warps_->column_warps, "warps along the columns");
+      add("depth_warps", tile.split_k.warps, "warps that split each sum");
     }
     add("stages", tile.stages, "chunks in shared memory");
     if (IsShared()) shape.push_back(ClusterBlocks());
@@ -147,7 +147,7 @@ class TilePlanner : ProductPlanner {
     plan.shared_bytes = SharedBytesOf(schedule_, arithmetic_);
     plan.drawing = Draw();
     DeclareSharedMemory(builder_);
-    const CExpr tiles = Size(TakesTiles(), "column_tiles", column_tiles, "tiles side by side");
+    const CExpr tiles = Size(TakesTiles(), "column_tiles", column_tiles, "tiles along the columns");
     const CExpr number = NumberOfTile(tiles_in_all);
     const CExpr neighbours = ChooseMatrix(number, tiles);
     Let("first_row", number / neighbours * rows, 0, matmul_.m - 1);
@@ -182,7 +182,7 @@ class TilePlanner : ProductPlanner {
     const CExpr row_bytes =
         IsFloat8() ? depth_ : depth_ * Call("sizeof", {MemoryTypeName(dtype())});
     if (ByWarpgroups()) {
-      builder_.Comment("Weights, before it is known what they meet.");
+      builder_.Comment("Prefetch the weights before the other operand is needed.");
       builder_.AppendCall(
           Call(Template("StartPanels", {"Shape"}), {right, columns, row_bytes, "memory"}));
       if (slot_addend_) {
@@ -202,9 +202,9 @@ class TilePlanner : ProductPlanner {
       more = {Call("NoAddend", {}), Call("FactorsOfRows", {factors, rows_here})};
     }
     builder_.Comment("memory.sums = " + a_.word() + " x " + b + ", transposed" +
-                     (slot_addend_ ? ", and what the adapters add" : ""));
+                     (slot_addend_ ? ", plus the addend of the adapters" : ""));
     const int64_t copy = Aligned(16 / LeftBytes()) * LeftBytes();
-    const CExpr copy_name = builder_.expressions().Constant("copy_bytes", copy, "of one copy");
+    const CExpr copy_name = builder_.expressions().Constant("copy_bytes", copy, "bytes per copy");
     std::vector<CExpr> arguments = {left, rows_here, right, columns, row_bytes, "memory"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     builder_.AppendCall(Call(Template(ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile",
@@ -252,12 +252,13 @@ class TilePlanner : ProductPlanner {
     const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
     const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
     if (has_several)
-      panels = OfMatrix(elements, panels, {{elements, "panel_elements", "of a matrix in panels"}});
+      panels = OfMatrix(elements, panels,
+                        {{elements, "panel_elements", "elements per matrix in panels"}});
     more_bytes_ =
         (elements - columns() * depth()) * (has_several ? matrices() : 1) * DtypeBytes(dtype());
     return panels + "first_column" * Size(HasLongSums(), "panel_depth",
                                           PanelDepth(depth(), dtype(), layout),
-                                          "elements that panels have for a column");
+                                          "elements per column in panels");
   }
 
   void StoreElements(const CExpr& rows, const CExpr& width) {
@@ -284,7 +285,7 @@ class TilePlanner : ProductPlanner {
   void StoreVectors(const CExpr& rows) {
     IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
-    const CExpr lanes = names.Constant("lanes", lanes_, "neighbours that a thread makes at once");
+    const CExpr lanes = names.Constant("lanes", lanes_, "elements that a thread computes at once");
     const int64_t vectors = tile.columns / lanes_;
     const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
     Let("tile_vector", "threadIdx.x" % count, 0, vectors - 1);
@@ -296,7 +297,7 @@ class TilePlanner : ProductPlanner {
     Let(end, MinOf(FromTileRow(rows), RowCount() - "first_row"), 0, tile.rows);
     const int64_t rows_at_once = BlockSizeOf(schedule_) / vectors;
     const CExpr at_once =
-        names.Constant("rows_at_once", rows_at_once, "that the block's threads make");
+        names.Constant("rows_at_once", rows_at_once, "rows that a block stores at once");
     Statement header =
         LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x" / count), end, at_once);
     builder_.Open();

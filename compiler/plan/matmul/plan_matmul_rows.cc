@@ -59,8 +59,8 @@ class RowsPlanner : ProductPlanner {
     builder_.Blank();
     const CExpr a = LeftFrom(kernel_.in_groups ? "first_row" : CExpr());
     builder_.Comment(kernel_.in_groups
-                         ? "The sum of a row of the group in the thread of its number there."
-                         : "The sum of row number `row` in the thread of that number.");
+                         ? "Thread r of a column's threads gets the sum of row r of the group."
+                         : "Thread r of a column's threads gets the sum of row r.");
     const CExpr rows = kernel_.most_rows == 1 ? 1 : RowCount();
     const CExpr left = kernel_.in_groups ? rows - "first_row" : rows;
     builder_.Append(Statement::Let(
@@ -78,7 +78,7 @@ class RowsPlanner : ProductPlanner {
   // how many consecutive blocks compute the same columns; empty for one.
   CExpr ChooseGroup(const CExpr& most) {
     if (!kernel_.in_groups) return ChooseMatrix(BlockNumber(), {});
-    builder_.Comment("Neighbours make other rows with the same weights.");
+    builder_.Comment("Consecutive blocks multiply other rows by the same weights.");
     Let("row_groups", (RowCount() + most - 1) / most, 1, matmul_.m);
     Let("first_row", BlockNumber() % "row_groups" * most, 0, matmul_.m - 1);
     return ChooseMatrix(BlockNumber(), "row_groups");
@@ -89,7 +89,7 @@ class RowsPlanner : ProductPlanner {
 
   CExpr WarpsPerColumn() {
     return builder_.expressions().Constant("warps_per_column", kernel_.split_k.warps,
-                                           "warps that share out a sum");
+                                           "warps that split each sum");
   }
 
   // Writes the loads of those weights of `column` that fit in registers, and then the wait for
@@ -102,14 +102,14 @@ class RowsPlanner : ProductPlanner {
     const int64_t terms = pack * kWarpSize * kernel_.split_k.warps;
     const CExpr packs =
         names.Constant("first_packs", std::min(CeilDiv(depth(), terms), kMostFirstPacks),
-                       "of a thread's share of the weights");
+                       "packs of weights that a thread prefetches");
     const std::string weights = builder_.Unique("weights");
     const std::string first = builder_.Unique("first_weights");
     const CExpr column = fits ? "column" : MinOf(columns_ - 1, "column");
     builder_.Append(
         Statement::Let(CExpr::Type(MemoryTypeName(dtype()) + "*"), weights, b_ + column * depth_));
     builder_.Blank();
-    builder_.Comment("Weights, before it is known what they meet.");
+    builder_.Comment("Prefetch the weights before the other operand is needed.");
     builder_.Append(
         Statement::Let("auto", first,
                        Call(Template("ReadFirstWeights", {WarpsPerColumn(), pack_name, packs}),

@@ -65,13 +65,14 @@ class SlotPlanner : ProductPlanner {
     const Expr tiles_in_all = CeilDiv(matmul_.m, tile_.rows, builder_.ranges()) * column_tiles;
     LaunchTiles(tiles_in_all, tile_.rows, tile_.columns);
     plan.shared_bytes = static_cast<int>(tile_.SharedBytes());
-    const CExpr rows = names.Constant("tile_rows", tile_.rows, "of a block");
-    const CExpr width = names.Constant("tile_columns", tile_.columns, "of a block");
+    const CExpr rows = names.Constant("tile_rows", tile_.rows, "of a block's tile");
+    const CExpr width = names.Constant("tile_columns", tile_.columns, "of a block's tile");
     const CExpr group_warps =
-        names.Constant("group_warps", tile_.group_warps, "that share out the rows");
-    const CExpr column_warps = names.Constant("column_warps", tile_.column_warps, "side by side");
+        names.Constant("group_warps", tile_.group_warps, "warps that divide the groups of rows");
+    const CExpr column_warps =
+        names.Constant("column_warps", tile_.column_warps, "warps along the columns");
     const CExpr depth_warps =
-        names.Constant("depth_warps", tile_.depth_warps, "that share out the sums");
+        names.Constant("depth_warps", tile_.depth_warps, "warps that split each sum");
     std::vector<CExpr> shape = {TensorCoreArithmetic(dtype(), precision_),
                                 rows,
                                 width,
@@ -81,7 +82,7 @@ class SlotPlanner : ProductPlanner {
     if (IsShared()) shape.push_back(ClusterBlocks());
     builder_.Append(Statement::Using("Shape", Template("SlotShape", std::move(shape))));
     DeclareSharedMemory(builder_);
-    const CExpr tiles = names.Constant("column_tiles", column_tiles, "tiles side by side");
+    const CExpr tiles = names.Constant("column_tiles", column_tiles, "tiles along the columns");
     const CExpr tile = NumberOfTile(tiles_in_all);
     Let("first_row", tile / tiles * rows, 0, matmul_.m - 1);
     Let("first_column", tile % tiles * width, 0, matmul_.n - 1);
@@ -90,7 +91,8 @@ class SlotPlanner : ProductPlanner {
     builder_.Blank();
     left_ = LeftFrom("first_row");
     pack_ = names.Constant("pack", PackElements(), "elements of one load");
-    builder_.Comment("memory.sums = " + a_.word() + " x what the slots name of " + b_.word());
+    builder_.Comment("memory.sums = " + a_.word() + " x the matrices of " + b_.word() +
+                     " that the slots select");
     builder_.AppendCall(Call(Template("MultiplyBySlots", {"Shape", pack_, IsTransposed()}),
                              {left_, slot, b_, "first_column", columns_, depth_, "memory"}));
     builder_.Blank();
@@ -110,7 +112,7 @@ class SlotPlanner : ProductPlanner {
   void StoreTile(CExpr rows) {
     IndexWriter& names = builder_.expressions();
     rows = ShareOfRows(tile_.rows, rows);
-    const CExpr lanes = names.Constant("lanes", kLanes, "neighbours that a thread makes at once");
+    const CExpr lanes = names.Constant("lanes", kLanes, "elements that a thread computes at once");
     const int64_t vectors = tile_.columns / kLanes;
     const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
     const Statement header =

@@ -42,7 +42,7 @@ class ProductPlanner {
   void Let(const std::string& name, const CExpr& value, const Expr& low, const Expr& high);
 
   // The number of rows of the result.
-  CExpr RowCount() { return builder_.Write(matmul_.m, CountOf("rows", "of the result")); }
+  CExpr RowCount() { return builder_.Write(matmul_.m, CountOf("rows", "rows of the result")); }
 
   // Points to the block's matrix in the operand called `name`, which has one matrix for each
   // product, `stride` elements apart; `sizes` are names for the stride.

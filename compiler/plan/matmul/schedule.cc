@@ -37,7 +37,8 @@ int64_t LeftRowBytes(const MatMulPlan& matmul, Arithmetic arithmetic) {
 }
 
 // Tiles with other extents would cause a division by zero or would not compile.
-constexpr const char* kNoSuchTile = "there is no such tile";
+constexpr const char* kNoSuchTile =
+    "a tile has extents of 1 to 1024, a warpgroup tile a multiple of 64 rows";
 
 }  // namespace
 
@@ -64,7 +65,7 @@ std::string Rows::Words() const {
 }
 
 std::string Rows::Problem() const {
-  return AreExtents({most_rows, split_k.warps}) ? "" : "there are no such rows";
+  return AreExtents({most_rows, split_k.warps}) ? "" : "rows and warps must be 1 to 1024";
 }
 
 bool Rows::Fits(const MatMulPlan& matmul, const PlanOptions& options) const {
