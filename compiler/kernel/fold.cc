@@ -147,8 +147,7 @@ SizeNames LengthOf(const Node& reducer, const CExpr& lanes) {
   const std::string name = ModelName(reducer.result()->name);
   const bool is_sum = reducer.kind == OpKind::kMatMul;
   const std::string words = is_sum ? "terms" : "entries";
-  const std::string whose =
-      (is_sum ? "of each sum of \"" : "reduced to one element of \"") + name + "\"";
+  const std::string whose = (is_sum ? "of each sum of \"" : "per element of \"") + name + "\"";
   const std::string hint = name + (is_sum ? "_depth" : "_entries");
   if (lanes.empty()) return Only({0, hint, words + " " + whose});
   return Only({0, name + (is_sum ? "_depth_vectors" : "_entry_vectors"),

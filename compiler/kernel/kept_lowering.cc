@@ -53,7 +53,7 @@ std::vector<SizeName> KeptSizes(const Value* value, const RegionLowering::KeptRo
     const std::string which = std::to_string(axis - 1);
     if (const int64_t step = *stride.AsConstant(); step > rows.run && step % rows.run == 0)
       sizes.push_back({with_gaps(step), name + "_step_" + which,
-                       "of axis " + which + " of \"" + name + "\", gaps included"});
+                       "stride of axis " + which + " of \"" + name + "\", gaps included"});
   }
   const int64_t elements = *(stride * shape[rows.row_rank]).AsConstant();
   sizes.push_back({with_gaps(elements), name + "_places",

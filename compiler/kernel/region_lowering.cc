@@ -121,8 +121,7 @@ class ElementLowering : public LowerContext {
       return {
           parent_.builder_.expressions().TypedConstant(
               CTypeName(dtype), ModelName(node_->result(result_number_)->name) + "_size", literal,
-              "a size that \"" + ModelName(node_->result(result_number_)->name) +
-                  "\" is made with"),
+              "a size used to compute \"" + ModelName(node_->result(result_number_)->name) + "\""),
           dtype};
     }
     const std::string name = ModelName(node_->result(result_number_)->name);

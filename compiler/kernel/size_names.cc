@@ -62,7 +62,7 @@ SizeName ElementsOf(const std::string& name, ShapeRef shape, size_t first) {
   if (first + 1 == shape.size()) return ExtentOf(name, shape, first);
   const Shape inner(shape.begin() + static_cast<int64_t>(first), shape.end());
   return {NumberIn(Product(inner)), name + "_elements",
-          (first > 0 ? "of one row of " : "of ") + Quoted(name)};
+          (first > 0 ? "elements of one row of " : "elements of ") + Quoted(name)};
 }
 
 std::vector<SizeName> SizesOf(const std::string& name, ShapeRef shape, size_t first) {

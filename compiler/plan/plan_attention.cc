@@ -105,7 +105,8 @@ class AttentionPlanner {
   CExpr TileKeys() { return Own("tile_keys", tile_keys(), "keys per tile"); }
   CExpr TilesInMemory() {
     return Own("tiles", Tiles().tiles_in_memory(),
-               HasOneTile() ? "holds all keys and values" : "of keys and values in shared memory");
+               HasOneTile() ? "one tile holds all keys and values"
+                            : "tiles of keys and values in shared memory");
   }
   Expr Let(const std::string& name, const CExpr& value, const Expr& extent) {
     builder_.AppendLet(name, value);

@@ -233,8 +233,8 @@ class LoopPlanner {
     KernelPlan& plan = builder_.plan();
     const SizeNames names = first == "first" ? Elements() : CountOf("rows", "rows of the result");
     plan.blocks = CeilDiv(total, chunk, builder_.ranges());
-    const CExpr chunk_name =
-        builder_.expressions().Constant("chunk", chunk, "per block, of " + total.ToString());
+    const CExpr chunk_name = builder_.expressions().Constant(
+        "chunk", chunk, "what a block computes of " + total.ToString());
     builder_.AppendLet(first, BlockNumber(builder_) * chunk_name);
     builder_.AppendLet(last, Min(first + chunk_name, WriteSize(builder_, total, names)));
     // Within the chunk of a block, positions are below `total`.

@@ -20,7 +20,7 @@ KINDS = [
     ("place", re.compile(rf"^offset of the element that is read of {NAMED}$")),
     ("place", re.compile(r'^where "[^"]+" begins in "?([\w.]+?)"?$')),
     ("extent", re.compile(rf"^(?:last axis|rows|first axis) of {NAMED}")),
-    ("entries", re.compile(rf"^(?:k\w+ )?entries (?:each, )?reduced to one element of {NAMED}$")),
+    ("entries", re.compile(rf"^(?:k\w+ )?entries (?:each, )?per element of {NAMED}$")),
 ]
 CONSTANT = re.compile(r"^  constexpr (?:int|long long) (k\w+) =\s*(-?\d+);(?:\s*// (.*))?$")
 WORD = re.compile(r"\bk[A-Z]\w*")
