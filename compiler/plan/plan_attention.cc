@@ -105,8 +105,7 @@ class AttentionPlanner {
   CExpr TileKeys() { return Own("tile_keys", tile_keys(), "keys per tile"); }
   CExpr TilesInMemory() {
     return Own("tiles", Tiles().tiles_in_memory(),
-               HasOneTile() ? "one tile holds all keys and values"
-                            : "tiles of keys and values in shared memory");
+               HasOneTile() ? "tile of all keys and values" : "tiles in shared memory");
   }
   Expr Let(const std::string& name, const CExpr& value, const Expr& extent) {
     builder_.AppendLet(name, value);
