@@ -41,7 +41,7 @@ CExpr RegionLowering::Load(const CExpr& buffer, const ElementType& type, ShapeRe
   const CExpr lane = builder_.lanes()->variable;
   const CExpr& lanes = builder_.lanes()->count_name;
   const CExpr pair = in_pairs ? builder_.expressions().Constant("lanes_per_byte", 2,
-                                                                "neighbours that share a byte")
+                                                                "elements that share a byte")
                               : CExpr();
   const CExpr count = in_pairs ? lanes / pair : lanes;
   const CExpr vector = builder_.Let(

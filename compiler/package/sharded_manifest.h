@@ -31,8 +31,8 @@ struct ArtifactPart {
 nlohmann::ordered_json ShardedManifest(const std::shared_ptr<const Graph>& graph,
                                        ArtifactContents contents, ArrayRef<ArtifactPart> parts);
 
-// Writes the manifest into a folder, with the hashes of the parts' manifests, which are already
-// there.
+// Writes the manifest into a folder, with the hashes of the manifests and files of its parts, which
+// are already there.
 Result<void> WriteShardedManifest(const std::string& folder, nlohmann::ordered_json manifest);
 
 // Must be called after an artifact was written at `path`: if it is a part of a sharded artifact in
