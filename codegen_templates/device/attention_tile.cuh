@@ -289,7 +289,7 @@ __device__ __forceinline__ void AddMaskedValues(const typename Shape::Tile& tile
   AddValues<Shape>(tile, weights, sums);
 }
 
-// Adds a tile of values to `sums`, each times the weight that softmax makes of its score.
+// Adds a tile of values to `sums`, each times the weight that softmax computes from its score.
 template <class Shape>
 __device__ __forceinline__ void AddTile(const typename Shape::Tile& tile,
                                         float (&scores)[Shape::kKeyPieces][4],

@@ -60,7 +60,7 @@ __device__ __forceinline__ void MultiplyStages(int row, int own, typename Shape:
   // Multiplies the words of a chunk, and meanwhile reads those of the next chunk.
   const auto multiply = [&](int chunk, const Words& now, Words& next) {
     StartProducts<Shape>(memory.chunks[chunk % Shape::kStages], now, sums, chunk > 0);
-    AwaitProducts<1>();  // the chunk before
+    AwaitProducts<1>();  // those of the previous chunk
     if (chunk > 0) ReleaseStage<Shape>(chunk - 1, next, memory);
     if (chunk + 1 < chunks) read(chunk + 1, next);
   };
@@ -109,7 +109,7 @@ __device__ __forceinline__ void MultiplyStagesOfPanels(int row, int own,
                                          chunk > 0 || step > 0);
     }
     CloseProducts();
-    AwaitProducts<1>();  // the chunk before
+    AwaitProducts<1>();  // those of the previous chunk
     if (chunk > 0) memory.used[(chunk - 1) % Shape::kStages].Arrive();
   }
   AwaitProducts<0>();

@@ -78,7 +78,7 @@ __device__ __forceinline__ unsigned char ToE4M3(double value) {
   int exponent = static_cast<int>(__double_as_longlong(magnitude) >> 52) - 1023;
   if (exponent < -6) exponent = -6;
   const int steps = static_cast<int>(RoundToInteger(magnitude * PowerOf2(3 - exponent)));
-  // 8 steps are the implicit one of the mantissa; 16 carry into the next exponent.
+  // 8 steps are the implicit leading one of the mantissa; 16 steps carry into the next exponent.
   return static_cast<unsigned char>(sign | (((exponent + 6) << 3) + steps));
 }
 

@@ -38,7 +38,7 @@ __device__ __forceinline__ void LoadChunk(Rows& to, const T* from, int rows, int
 // The addend of a product without one. (An addend is added to the sums of a tile while warps hold
 // them in registers.)
 struct NoAddend {
-  static constexpr bool kHasChunks = false;  // for tiles by warpgroups
+  static constexpr bool kHasChunks = false;  // for warpgroup tiles
   __device__ __forceinline__ static constexpr int ChunkCount() { return 0; }
   template <class Shape>
   __device__ __forceinline__ void FillStages(int, typename Shape::Memory&) const {}

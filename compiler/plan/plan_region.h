@@ -26,7 +26,7 @@ inline constexpr int64_t kFewRowsOfSlots = 16, kManyRowsOfSlots = 64, kMostColum
 // clusters, and for short sums or many columns.
 int ClusterOfSlots(const Node& slot_matmul, const PlanOptions& options);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
-// Steps of GRU, LSTM, RNN.
+// recurrence: the steps of a GRU, LSTM or RNN layer.
 KernelPlan PlanRecurrence(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 
 // Functions that several planners share:

@@ -55,9 +55,9 @@ class RecurrenceWriter {
   CExpr Lanes() { return Own("lanes", lanes_, "units computed at once"); }
   CExpr Steps() { return builder_.Write(sizes_.steps, CountOf("steps", "steps of the sequences")); }
   CExpr Batch() { return builder_.Write(sizes_.batch, CountOf("batch_rows", "rows of the batch")); }
-  // The number of a gate, by name: kResetGate.
+  // The constant with the number of a gate: kResetGate for "reset".
   CExpr Gate(const std::string& name);
-  // A local of the innermost scope.
+  // Declares a local in the innermost scope; returns its name.
   CExpr Local(const std::string& wanted, const CExpr& value);
 
   // --- places ---
