@@ -18,8 +18,7 @@ struct TileShape {
   static constexpr int kChunkBytes = kChunkBytes_;
   static constexpr bool kBypass = false;  // blocks of a multiprocessor share rows in L1
   static constexpr int kRowWords = kChunkBytes / 4 + 4;
-  static constexpr int kWarpWords =
-      kChunkBytes / 4 / kDepthWarps;  // of a row, per warp of the depth
+  static constexpr int kWarpWords = kChunkBytes / 4 / kDepthWarps;  // of a row, for one warp
   // A warp's part of the tile, in pieces of 16 x 8 sums.
   static constexpr int kRowPieces = kRows / kRowWarps / 16;
   static constexpr int kColumnPieces = kColumns / kColumnWarps / 8;

@@ -157,7 +157,7 @@ __forceinline__ float expm1f(float x) {
   float clamped = x > 89.0f ? 89.0f : x;
   clamped = clamped < -30.0f ? -30.0f : clamped;
   const ReducedExponent e = ReduceExponent(clamped);
-  // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1), where n = 128 is computed as 127 and doubled afterwards.
+  // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1), where n = 128 is 127 and a doubling.
   const bool overflows = e.n > 127;
   const float scale = PowerOfTwo(overflows ? 127 : e.n);
   const float y = fmaf(scale, ReducedExpm1(e.r), scale - 1.0f);
