@@ -157,7 +157,7 @@ __forceinline__ float expm1f(float x) {
   float clamped = x > 89.0f ? 89.0f : x;
   clamped = clamped < -30.0f ? -30.0f : clamped;
   const ReducedExponent e = ReduceExponent(clamped);
-  // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1), where n = 128 is 127 and a doubling.
+  // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1). For n = 128, n = 127 is used and the result doubled.
   const bool overflows = e.n > 127;
   const float scale = PowerOfTwo(overflows ? 127 : e.n);
   const float y = fmaf(scale, ReducedExpm1(e.r), scale - 1.0f);
