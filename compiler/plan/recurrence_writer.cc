@@ -169,9 +169,8 @@ void RecurrenceWriter::ForRows(function_ref<void()> body) {
   if (rows_ == 1) return body();
   builder_.Open(/*is_branch=*/true);
   const Expr last = sizes_.batch - 1;
-  builder_.AppendLet("row",
-                     Min("first_row" + CExpr("row_in_block"),
-                         WriteSize(builder_, last, CountOf("last_row", "last row of the batch"))));
+  builder_.AppendLet("row", Min("first_row" + CExpr("row_in_block"),
+                                WriteSize(builder_, last, CountOf("last_row", "of the batch"))));
   body();
   builder_.CloseFor(LoopHeader(builder_, "row_in_block", 0, Rows()), "#pragma unroll");
 }
