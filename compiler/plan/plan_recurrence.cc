@@ -184,8 +184,8 @@ class RecurrencePlanner : RecurrenceWriter {
   }
 
   // Sums of `count` gates from number `first` on (empty: 0). The sums of gates before `without`
-  // begin with the contributions of the inputs, one from there on with the recurrent bias. Then the
-  // product of `state` and the weights is added to each.
+  // begin with the contributions of the inputs; the sum of gate `without`, if it is among them,
+  // begins with the recurrent bias. Then the product of `state` and the weights is added to each.
   struct Sums {
     std::string state;
     CExpr first;

@@ -27,8 +27,8 @@ constexpr int64_t kRowsOfMany = 4;
 // From this many sequences on, blocks compute several sequences on a CPU, whose number of cores is
 // unknown.
 constexpr int64_t kSequencesOfCpu = 16;
-// Rows of at least kLongRow elements are reduced by one block each if there are few rows, and by
-// one warp each from kManyLongRows rows on.
+// Rows of at least kLongRow elements are reduced by one small block each if there are few rows;
+// from kManyLongRows rows on, they are reduced as by default, up to 1024 elements by one warp each.
 constexpr int64_t kLongRow = 512;
 constexpr int64_t kManyLongRows = 1024;
 constexpr int kLongRowBlockSize = 128;

@@ -49,8 +49,8 @@ class RegionKernels {
   RegionKernels(const Node& region, std::string name, std::vector<std::string> ops,
                 const PlanOptions& options, const Graph& graph);
 
-  // The size that selects the kernel: the rows of a product, a block program or a reduction, else
-  // the number of elements of the first result.
+  // The size that selects the kernel: the rows of a product, a block program or a reduction, the
+  // batch of a recurrence, else the number of elements of the first result.
   const Expr& size() const { return size_; }
 
   // The variants to use without measurements, in ascending order of sizes, without gaps. With
