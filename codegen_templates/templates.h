@@ -6,10 +6,11 @@
 
 namespace fusec {
 
-// The text of a file of codegen_templates, by its path there ("device/gelu.cuh"), as it was when the program was built.
+// The text of the file at `path` inside codegen_templates (such as "device/gelu.cuh"), as embedded
+// when fusec was built; nullopt if there is no such file.
 std::optional<std::string_view> TemplateText(std::string_view path);
 
-// All paths, sorted.
+// The paths of all embedded files, sorted.
 std::vector<std::string_view> TemplatePaths();
 
 }  // namespace fusec

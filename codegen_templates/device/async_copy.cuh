@@ -1,8 +1,9 @@
-// Copies to shared memory that run while the thread goes on (cp.async). They are closed in groups,
-// and groups are waited for in the order in which they were closed.
+// Asynchronous copies from global to shared memory (cp.async): the thread goes on while they run.
+// CloseCopies collects a thread's copies in a group; groups complete in the order in which they
+// were closed.
 
-// Starts to copy kBytes to shared memory, or zeros where the source is not `inside`. With kBypass,
-// which only copies of 16 bytes allow, they do not pass through the L1 cache.
+// Starts a copy of kBytes to shared memory; if `inside` is false, it writes zeros instead and reads
+// nothing. With kBypass, the copy bypasses the L1 cache; only copies of 16 bytes can.
 template <int kBytes, bool kBypass = kBytes == 16>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool inside) {
 #ifdef __CUDACC__
@@ -26,14 +27,14 @@ __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool
   }
 }
 
-// Closes the group of the copies that this thread has started since the last call.
+// Makes one group of all copies that this thread has started since the last call.
 __device__ __forceinline__ void CloseCopies() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-// Waits until at most kPending groups of this thread are still on their way.
+// Waits until at most kPending of this thread's most recent groups are still running.
 template <int kPending>
 __device__ __forceinline__ void AwaitCopies() {
 #ifdef __CUDACC__

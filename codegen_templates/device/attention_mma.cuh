@@ -1,7 +1,7 @@
-// The products that attention needs (attention_tile.cuh), made by single warps with mma.sync.
+// The two products of attention (attention_tile.cuh), computed by single warps with mma.sync.
 
 #ifdef __CUDACC__
-// Whether no number of a thread is infinite or NaN.
+// Whether all numbers of the thread are finite: neither infinite nor NaN.
 template <int kPieces>
 __device__ __forceinline__ bool AreFinite(const float (&numbers)[kPieces][4]) {
   bool finite = true;
@@ -10,8 +10,9 @@ __device__ __forceinline__ bool AreFinite(const float (&numbers)[kPieces][4]) {
   return finite;
 }
 
-// Loads four matrices of 8 x 8 halves from shared memory. Eight lanes point to the rows of each. If
-// kTurned, a matrix is transposed on the way, so that a word holds halves of two of its rows.
+// Loads four matrices of 8 x 8 halves from shared memory. Eight lanes pass the addresses of the
+// rows of each matrix. If kTurned, the matrices are transposed, so that a word holds halves of two
+// rows.
 template <bool kTurned>
 __device__ __forceinline__ void LoadMatrices(unsigned (&first)[2], unsigned (&second)[2],
                                              const unsigned* row) {
@@ -29,7 +30,7 @@ __device__ __forceinline__ void LoadMatrices(unsigned (&first)[2], unsigned (&se
   }
 }
 
-// Reads what step `step` of the sums takes of each key of a tile.
+// Reads the words of each key of a tile that step `step` along the depth multiplies.
 template <class Shape>
 __device__ __forceinline__ void ReadKeys(const typename Shape::Tile& tile, int step,
                                          unsigned (&words)[Shape::kKeyPieces][2]) {
@@ -48,7 +49,7 @@ __device__ __forceinline__ void ReadKeys(const typename Shape::Tile& tile, int s
   }
 }
 
-// sums += weights x values for halves.
+// sums += weights x values for 16-bit formats.
 template <class Shape>
 __device__ __forceinline__ void AddHalves(const typename Shape::Tile& tile,
                                           const float (&weights)[Shape::kKeyPieces][4],
@@ -72,17 +73,17 @@ __device__ __forceinline__ void AddHalves(const typename Shape::Tile& tile,
   }
 }
 
-// sums += weights x values for floats, of kPieces pieces of columns from kFirst on.
+// sums += weights x values for floats, for kPieces pieces of 8 columns, from piece kFirst on.
 template <class Shape, int kFirst, int kPieces>
 __device__ __forceinline__ void AddFloatPieces(const typename Shape::Tile& tile,
                                                const float (&weights)[Shape::kKeyPieces][4],
                                                float (&sums)[1][Shape::kColumnPieces][4]) {
   constexpr Arithmetic kArithmetic = Shape::kArithmetic;
-  float added[1][kPieces][4] = {};  // apart, as tensor cores round toward zero
+  float added[1][kPieces][4] = {};  // summed apart, as tensor cores round toward zero
 #pragma unroll
   for (int step = 0; step < Shape::kKeyPieces; ++step) {
-    // The order of the keys does not matter to a sum: where tensor cores expect keys 0 to 7 stand
-    // keys 0, 2, 4, 6, 1, 3, 5, 7, as the threads have them.
+    // A sum does not depend on the order of the keys. In the places of keys 0 to 7, tensor cores
+    // get keys 0, 2, 4, 6, 1, 3, 5, 7: the order in which the threads hold the weights.
     unsigned a[1][4], a_low[1][4], b[kPieces][2], b_low[kPieces][2];
 #pragma unroll
     for (int i = 0; i < 4; ++i) a[0][i] = __float_as_uint(weights[step][i % 2 * 2 + i / 2]);
@@ -112,8 +113,8 @@ __device__ __forceinline__ void AddFloatPieces(const typename Shape::Tile& tile,
   }
 }
 
-// sums += weights x values for floats. Of long values, half at a time: what is added apart takes as
-// many registers as the sums.
+// sums += weights x values for floats. If values are long, this happens in two halves, because the
+// sums of a tile, which are computed apart, take as many registers as `sums`.
 template <class Shape>
 __device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
                                           const float (&weights)[Shape::kKeyPieces][4],
@@ -128,14 +129,14 @@ __device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
 }
 #endif
 
-// How a kernel multiplies (AttentionShape::Products): each warp by itself, with queries, keys and
-// values in padded rows of shared memory.
+// A choice for AttentionShape::Products: each warp multiplies by itself; queries, keys and values
+// are in padded rows of shared memory.
 struct WarpProducts {
   template <int kRows, int kWords>
   using Rows = PaddedRows<kRows, kWords>;
 
-  // A thread's share of its warp's queries, in the layout of mma.sync's left operand. Long queries
-  // stay in shared memory.
+  // A thread's share of its warp's queries, in the layout of the left operand of mma.sync. Long
+  // queries (kAreKept is false) are read from shared memory at every step instead.
   template <class Shape>
   struct Queries {
     static constexpr bool kAreKept = Shape::kSteps <= 16;
@@ -143,7 +144,7 @@ struct WarpProducts {
   };
 
 #ifdef __CUDACC__
-  // What step `step` of the sums takes of each query.
+  // Reads the words of each query that step `step` along the depth multiplies.
   template <class Shape>
   __device__ __forceinline__ static void ReadQueries(const typename Shape::Memory& memory, int step,
                                                      unsigned (&words)[4]) {
@@ -193,7 +194,7 @@ struct WarpProducts {
       }
       MultiplyPieces<kArithmetic>(sums, a, b);
     }
-    // Infinity cannot be split: its low part would be NaN. Such sums are made term by term.
+    // Infinity cannot be split: its low part would be NaN. Such sums are computed term by term.
     if (!kIsOfFloats<kArithmetic> || AreFinite(sums[0])) {
 #pragma unroll
       for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {

@@ -1,14 +1,15 @@
-// A block makes weights x values for a tile of queries, on tensor cores, where the weights are
-// made of scores = queries x keys^T. Keys and values pass through shared memory tile by tile.
-// Weights that pointwise ops make are used as they are. Softmax keeps the largest score and the sum
-// so far (Milakov and Gimelshein's online softmax; Dao et al.'s FlashAttention), so that the scores
-// of a query are never stored.
+// A block computes weights x values for a tile of queries on tensor cores. The weights are computed
+// from scores = queries x keys^T, by pointwise ops or by softmax. Keys and values pass through
+// shared memory tile by tile. Softmax keeps the largest score and the sum of weights so far
+// (Milakov and Gimelshein's online softmax; Dao et al.'s FlashAttention), so that the scores of a
+// query are never stored to global memory.
 //
-// A warp owns 16 queries. Of every 8 keys or columns, a thread has the two from lane % 4 * 2 on: in
-// places 0 and 1 for query lane / 4 of its warp, in places 2 and 3 for query lane / 4 + 8.
+// Each warp is responsible for 16 queries. Of every 8 keys or columns, a thread holds the two from
+// lane % 4 * 2 on: in places 0 and 1 for query lane / 4 of its warp, in places 2 and 3 for query
+// lane / 4 + 8.
 
-// Rows of shared memory with 16 bytes of padding, so that what a warp reads together lies in
-// different banks.
+// Rows in shared memory with 16 bytes of padding, so that the words that a warp reads together lie
+// in different banks.
 template <int kRows, int kWords>
 struct alignas(16) PaddedRows {
   unsigned words[kRows][kWords + 4];
@@ -19,9 +20,9 @@ struct alignas(16) PaddedRows {
   }
 };
 
-// The queries of a block, the keys of a tile, and how many tiles there is room for. A query and a
-// key have kDepth elements, a value has kColumns: multiples of 16. Products_ is WarpProducts
-// (attention_mma.cuh) or WarpgroupProducts (attention_warpgroup.cuh).
+// The sizes of a kernel: kQueries queries per block, kKeys keys per tile, and shared memory for
+// kTiles tiles. Queries and keys have kDepth elements, values have kColumns; both are multiples of
+// 16. Products_ is WarpProducts (attention_mma.cuh) or WarpgroupProducts (attention_warpgroup.cuh).
 template <Arithmetic kArithmetic_, int kQueries_, int kKeys_, int kTiles, int kDepth_,
           int kColumns_, class Products_>
 struct AttentionShape {
@@ -31,11 +32,11 @@ struct AttentionShape {
   static constexpr int kThreads = 2 * kQueries;
   static constexpr int kPerWord = kIsOfFloats<kArithmetic> ? 1 : 2;
   static constexpr int kDepthWords = kDepth_ / kPerWord;
-  static constexpr int kSteps = kDepthWords / 8;  // of a sum of products of queries and keys
+  static constexpr int kSteps = kDepthWords / 8;  // of 8 words along the depth
   static constexpr int kKeyPieces = kKeys / 8;
   static constexpr int kColumnPieces = kColumns_ / 8;
-  static constexpr int kRows = 2;    // queries of which a thread has elements
-  static constexpr int kPlaces = 4;  // of a thread in 8 columns
+  static constexpr int kRows = 2;    // queries of a thread
+  static constexpr int kPlaces = 4;  // elements of a thread in 8 columns
 
   struct Tile {
     typename Products::template Rows<kKeys, kDepthWords> keys;
@@ -43,13 +44,14 @@ struct AttentionShape {
   };
   struct Memory {
     typename Products::template Rows<kQueries, kDepthWords> queries;
-    Tile tiles[kTiles];  // of two, one is filled while the other is worked on
+    Tile tiles[kTiles];  // with two, one is filled while the other is used
   };
-  // The results, which take the place of all this in the end.
+  // The results, which overwrite the Memory at the end.
   using Results = PaddedRows<kQueries, kColumns_ / kPerWord>;
 };
 
-// The query and the column (or key) of a thread's element, counted in its tile; `place` is 0 to 3.
+// The query and the column (or key) of this thread's element at `place` (0 to 3), counted from the
+// beginning of the tile.
 __device__ __forceinline__ int QueryInTile(int place) {
   return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + place / 2 * 8;
 }
@@ -60,16 +62,16 @@ __device__ __forceinline__ int ColumnInTile(int piece, int place) {
 // The score of a key that does not exist: minus infinity.
 __device__ __forceinline__ float NoScore() { return -__int_as_float(0x7f800000); }
 
-// What a thread has of its two queries after some of the keys.
+// A thread's intermediate results for its two queries, after a part of the keys.
 template <class Shape>
 struct AttentionSums {
-  // Softmax's largest score, and the sum of exp(score - most) over the thread's own keys.
+  // The largest score so far, and the sum of exp(score - most) over this thread's own keys.
   float most[2] = {NoScore(), NoScore()};
   float total[2] = {};
-  float values[1][Shape::kColumnPieces][4] = {};  // the values' sums, each times its weight
+  float values[1][Shape::kColumnPieces][4] = {};  // sums of weight * value
 };
 
-// What a thread keeps of the queries, in registers, while it walks over the keys.
+// The part of the queries that a thread keeps in registers while it loops over the keys.
 template <class Shape>
 using Queries = typename Shape::Products::template Queries<Shape>;
 
@@ -82,12 +84,12 @@ __device__ __forceinline__ Queries<Shape> TakeQueries(const typename Shape::Memo
 #endif
 }
 
-// scores = queries x keys^T for a tile of keys, term by term.
+// scores = queries x keys^T for a tile of keys, as a plain loop over the terms.
 template <class Shape>
 __device__ __forceinline__ void MultiplyPlainly(const typename Shape::Memory& memory,
                                                 const typename Shape::Tile& tile,
                                                 float (&scores)[Shape::kKeyPieces][4]) {
-  float plain[4 * Shape::kKeyPieces];  // what loops fill that are not unrolled
+  float plain[4 * Shape::kKeyPieces];  // indexed by a loop that is not unrolled
 #pragma unroll 1
   for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) {
     plain[i] = 0.0f;
@@ -104,7 +106,8 @@ __device__ __forceinline__ void MultiplyPlainly(const typename Shape::Memory& me
   for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) scores[i / 4][i % 4] = plain[i];
 }
 
-// exp(score - most). For 16-bit formats the result has 22 correct bits, and is 0 below 2^-126.
+// exp(score - most). For 16-bit formats the result has 22 correct bits, and results below 2^-126
+// are 0.
 template <class Shape>
 __device__ __forceinline__ float Weight(float score, float most) {
 #ifdef __CUDACC__
@@ -120,8 +123,8 @@ __device__ __forceinline__ float Weight(float score, float most) {
   return expf(score - most);
 }
 
-// Replaces scores by exp(score - most). Where a score is the largest so far, what `sums` holds is
-// scaled down to it.
+// Replaces scores by exp(score - most). If a score is larger than all earlier ones, the contents of
+// `sums` are scaled down to the new maximum.
 template <class Shape>
 __device__ __forceinline__ void Exponentiate(float (&scores)[Shape::kKeyPieces][4],
                                              AttentionSums<Shape>& sums) {
@@ -138,7 +141,7 @@ __device__ __forceinline__ void Exponentiate(float (&scores)[Shape::kKeyPieces][
     float shift = most == NoScore() ? 0.0f : most;  // all scores so far are -infinity
     float before = sums.most[row];
     sums.most[row] = most;
-    // A mask may add the lowest number of a format; such scores must not overflow in Weight.
+    // A mask may add the lowest finite number of a format; such scores must not overflow in Weight.
     if (fabsf(shift) > kLargest) {
       before -= shift;
 #pragma unroll
@@ -166,13 +169,13 @@ __device__ __forceinline__ void Exponentiate(float (&scores)[Shape::kKeyPieces][
   }
 }
 
-// sums += weights x values for a tile of values, term by term, of kPieces pieces of columns from
-// kFirst on.
+// sums += weights x values for a tile of values, as a plain loop over the keys, for kPieces pieces
+// of 8 columns, from piece kFirst on.
 template <class Shape, int kFirst = 0, int kPieces = Shape::kColumnPieces>
 __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
                                            const float (&weights)[Shape::kKeyPieces][4],
                                            float (&sums)[1][Shape::kColumnPieces][4]) {
-  float plain[4 * Shape::kKeyPieces];  // what a loop reads that is not unrolled
+  float plain[4 * Shape::kKeyPieces];  // indexed by a loop that is not unrolled
 #pragma unroll
   for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) plain[i] = weights[i / 4][i % 4];
 #pragma unroll 1
@@ -193,7 +196,7 @@ __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
   }
 }
 
-// Two floats in one word, rounded to the 16-bit format of the products.
+// Two floats, rounded to the 16-bit format of the products and packed in one word.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ unsigned PackHalves(float low, float high) {
   constexpr bool kHalves = kArithmetic == Arithmetic::kHalf;
@@ -211,7 +214,8 @@ __device__ __forceinline__ unsigned PackHalves(float low, float high) {
 #endif
 }
 
-// Whether exp makes zeros of all scores of the thread, as they are far below the largest so far.
+// Whether the weights of all scores of this thread are 0, because the scores are far below the
+// largest one so far.
 template <class Shape>
 __device__ __forceinline__ bool WeightsVanish(const float (&scores)[Shape::kKeyPieces][4],
                                               const AttentionSums<Shape>& sums) {
@@ -224,8 +228,8 @@ __device__ __forceinline__ bool WeightsVanish(const float (&scores)[Shape::kKeyP
   return vanish;
 }
 
-// Whether this thread's share of a tile has neither an infinite value nor a NaN: those times a
-// weight of zero are NaN.
+// Whether this thread's share of a tile has neither infinities nor NaNs. If there are any, a weight
+// of zero must not be skipped, because its product with them is NaN.
 template <class Shape>
 __device__ __forceinline__ bool ValuesAreFinite(const typename Shape::Tile& tile) {
   // An exponent of ones marks infinity and NaN; adding one to it carries into the bit above.
@@ -234,7 +238,7 @@ __device__ __forceinline__ bool ValuesAreFinite(const typename Shape::Tile& tile
   constexpr unsigned kExponents = kFloats ? 0x7f800000u : kHalves ? 0x7c007c00u : 0x7f807f80u;
   constexpr unsigned kLastBits = kFloats ? 0x00800000u : kHalves ? 0x04000400u : 0x00800080u;
   constexpr unsigned kBitsAbove = kFloats ? 0x80000000u : 0x80008000u;
-  constexpr int kVectors = Shape::kColumnPieces * 2 / Shape::kPerWord;  // of 4 words, of a value
+  constexpr int kVectors = Shape::kColumnPieces * 2 / Shape::kPerWord;  // of 4 words, per value
   constexpr int kAll = Shape::kKeys * kVectors;
   unsigned reached = 0;
 #pragma unroll
@@ -272,7 +276,8 @@ __device__ __forceinline__ void AddValues(const typename Shape::Tile& tile,
 #endif
 }
 
-// The same where a mask may make zeros of all weights of the block, which then skips the tile.
+// The same for models with a mask. If the mask makes all weights of the block zero, the block skips
+// the tile.
 template <class Shape>
 __device__ __forceinline__ void AddMaskedValues(const typename Shape::Tile& tile,
                                                 const float (&weights)[Shape::kKeyPieces][4],
@@ -284,7 +289,7 @@ __device__ __forceinline__ void AddMaskedValues(const typename Shape::Tile& tile
   AddValues<Shape>(tile, weights, sums);
 }
 
-// Adds a tile of values to `sums`, each times the weight that softmax makes of its score.
+// Adds a tile of values to `sums`, each times the weight that softmax computes from its score.
 template <class Shape>
 __device__ __forceinline__ void AddTile(const typename Shape::Tile& tile,
                                         float (&scores)[Shape::kKeyPieces][4],
@@ -293,7 +298,8 @@ __device__ __forceinline__ void AddTile(const typename Shape::Tile& tile,
   AddValues<Shape>(tile, scores, sums);
 }
 
-// The same where a mask may hide a tile from the whole block, which then skips it.
+// The same for models with a mask. If the mask hides the tile from the whole block, the block skips
+// it.
 template <class Shape>
 __device__ __forceinline__ void AddMaskedTile(const typename Shape::Tile& tile,
                                               float (&scores)[Shape::kKeyPieces][4],
@@ -302,7 +308,7 @@ __device__ __forceinline__ void AddMaskedTile(const typename Shape::Tile& tile,
   AddTile<Shape>(tile, scores, sums);
 }
 
-// The sum of a row's weights, of which four threads have a part each.
+// The sum of a query's weights. Four threads hold a part of it each.
 template <class Shape>
 __device__ __forceinline__ float TotalOfRow(const AttentionSums<Shape>& sums, int row) {
   float total = sums.total[row];
@@ -311,7 +317,8 @@ __device__ __forceinline__ float TotalOfRow(const AttentionSums<Shape>& sums, in
   return total;
 }
 
-// Divides the values' sums by the sums of their weights, after the last tile: the results.
+// Divides the sums of weight * value by the sums of the weights, after the last tile. That gives
+// the results.
 template <class Shape>
 __device__ __forceinline__ void DivideByTotals(AttentionSums<Shape>& sums) {
 #pragma unroll
@@ -326,9 +333,9 @@ __device__ __forceinline__ void DivideByTotals(AttentionSums<Shape>& sums) {
   }
 }
 
-// Divides as DivideByTotals does, but gives zeros to rows whose weights are not numbers: all scores
-// of such a row are -infinity, and its total is 0, or one of them is NaN or infinity, and its total
-// is NaN.
+// Divides like DivideByTotals, but gives zeros to rows whose weights would be NaN. Either all
+// scores of such a row are -infinity, and its total is 0, or one of its scores is NaN or infinity,
+// and its total is NaN.
 template <class Shape>
 __device__ __forceinline__ void DivideByTotalsOrZero(AttentionSums<Shape>& sums) {
 #pragma unroll
@@ -346,8 +353,8 @@ __device__ __forceinline__ void DivideByTotalsOrZero(AttentionSums<Shape>& sums)
   }
 }
 
-// Stores the results, rounded to the type of the operands, in shared memory, where all threads of
-// the block can read them.
+// Rounds the results to the type of the operands and stores them in shared memory, so that all
+// threads of the block can read them.
 template <class Shape>
 __device__ __forceinline__ const typename Shape::Results& ShareResults(
     const AttentionSums<Shape>& sums, typename Shape::Memory& memory) {
@@ -373,7 +380,7 @@ __device__ __forceinline__ const typename Shape::Results& ShareResults(
   return results;
 }
 
-// Reads kCount neighbouring results of a query, number `vector` of such vectors.
+// Reads vector number `vector`, of kCount results, of a query.
 template <class T, int kCount, class Results>
 __device__ __forceinline__ Vector<T, kCount> ReadResults(const Results& results, int query,
                                                          int vector) {

@@ -1,12 +1,13 @@
-// The products that attention needs (attention_tile.cuh), made by warpgroups (warpgroup.cuh).
+// The two products of attention (attention_tile.cuh), computed by warpgroups (warpgroup.cuh).
 
-// How a kernel multiplies (AttentionShape::Products): each warpgroup with 64 queries, of a 16-bit
-// format; queries, keys and values are in panels, so that kDepth and kColumns are multiples of 64.
+// A choice for AttentionShape::Products: each warpgroup multiplies 64 queries of a 16-bit format.
+// Queries, keys and values are stored in panels, so that kDepth and kColumns must be multiples of
+// 64.
 struct WarpgroupProducts {
   template <int kRows, int kWords>
   using Rows = PanelRows<kRows, kWords>;
 
-  // Describes the panel with the first elements of the warpgroup's queries.
+  // The matrix descriptor of the panel that holds the first elements of the warpgroup's queries.
   template <class Shape>
   struct Queries {
     unsigned long long panel;

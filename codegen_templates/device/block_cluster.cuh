@@ -1,6 +1,6 @@
-// The blocks of a cluster share out the sums of a tile: each makes a part of every sum, and reads
-// the others' parts in their shared memory. Before compute capability 9.0 there are no clusters,
-// and each block makes whole sums.
+// Split-K across the blocks of a cluster: each block computes a part of every sum of a tile and
+// reads the other blocks' parts from their shared memory. Below compute capability 9.0 there are no
+// clusters, and each block computes whole sums.
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 #undef __cluster_dims__
@@ -10,7 +10,7 @@
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 constexpr bool kHasClusters = true;
 
-// Waits for all threads of the cluster and makes what they wrote to shared memory visible.
+// Waits for all threads of the cluster and makes their writes to shared memory visible.
 __device__ __forceinline__ void AwaitCluster() {
   asm volatile(
       "barrier.cluster.arrive.release.aligned;\n"
@@ -18,8 +18,8 @@ __device__ __forceinline__ void AwaitCluster() {
           : "memory");
 }
 
-// Waits until no thread of the cluster reads the shared memory of another block any more: a block
-// must not end before.
+// Waits until no thread of the cluster reads the shared memory of another block anymore. A block
+// must not exit earlier, because its shared memory would be released.
 __device__ __forceinline__ void LeaveCluster() {
   asm volatile(
       "barrier.cluster.arrive.relaxed.aligned;\n"
@@ -27,8 +27,8 @@ __device__ __forceinline__ void LeaveCluster() {
           : "memory");
 }
 
-// Loads kCount neighbours from the shared memory of block number `block` of the cluster, at the
-// place that is `own` in this block.
+// Loads kCount consecutive elements from the shared memory of block number `block` of the cluster.
+// `own` is the corresponding address in the shared memory of this block.
 template <int kCount>
 __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, int block) {
   unsigned address;
@@ -62,7 +62,8 @@ __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, i
 }
 #endif
 
-// Waits for all threads that make the sums of the tile: those of the block or of the cluster.
+// Waits for all threads that compute the sums of the tile: those of the block, or those of the
+// cluster.
 template <class Shape>
 __device__ __forceinline__ void AwaitSums() {
   if constexpr (Shape::kClusterBlocks > 1) {
@@ -72,7 +73,7 @@ __device__ __forceinline__ void AwaitSums() {
   }
 }
 
-// Adds up the parts that the blocks of the cluster have at the place that is `own` in this one.
+// Adds up the parts of all blocks of the cluster. `own` is the address of this block's part.
 template <int kBlocks, int kCount>
 __device__ __forceinline__ Vector<float, kCount> SumOfBlocks(const float* own) {
   Vector<float, kCount> sums = LoadOfBlock<kCount>(own, 0);

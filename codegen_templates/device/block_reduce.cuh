@@ -1,6 +1,6 @@
 // Reductions over the threads of a warp or a block.
 
-// How two values become one: their sum.
+// Combines two values into their sum.
 struct SumOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
@@ -8,7 +8,7 @@ struct SumOf {
   }
 };
 
-// How two values become one: their product.
+// Combines two values into their product.
 struct ProductOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
@@ -16,7 +16,7 @@ struct ProductOf {
   }
 };
 
-// How two values become one: the larger, or NaN if either is NaN.
+// Combines two values into the larger one, or NaN if either is NaN.
 struct LargerOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
@@ -24,7 +24,7 @@ struct LargerOf {
   }
 };
 
-// How two values become one: the smaller, or NaN if either is NaN.
+// Combines two values into the smaller one, or NaN if either is NaN.
 struct SmallerOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
@@ -32,8 +32,8 @@ struct SmallerOf {
   }
 };
 
-// The value of the lane whose number differs from this one's in the bits of `distance`. Shuffles
-// move 32 or 64 bits, so that smaller types travel as int.
+// The value of the lane whose number is this lane's number XOR `distance`. Shuffles move 32 or 64
+// bits, so smaller types are passed as int.
 template <class T>
 __device__ T ShuffleXor(T value, int distance) {
   if constexpr (sizeof(T) < sizeof(int)) {
@@ -43,7 +43,7 @@ __device__ T ShuffleXor(T value, int distance) {
   }
 }
 
-// Combines one value per thread over the warp. Every thread gets the result.
+// Combines one value per thread over the warp. Every thread returns the result.
 template <class How, class T>
 __device__ T WarpReduce(T value) {
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -52,9 +52,9 @@ __device__ T WarpReduce(T value) {
   return value;
 }
 
-// Combines one value per thread over the block. Every thread gets the result. `scratch`, in shared
-// memory, holds one value per warp and may be reused after the call. blockDim.x is a multiple of
-// 32.
+// Combines one value per thread over the block. Every thread returns the result. `scratch`, in
+// shared memory, has room for one value per warp and may be reused after the call. blockDim.x must
+// be a multiple of 32.
 template <class How, class T>
 __device__ T BlockReduce(T value, T* scratch) {
   value = WarpReduce<How>(value);

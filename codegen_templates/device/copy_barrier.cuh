@@ -1,6 +1,7 @@
-// A barrier in shared memory (PTX's mbarrier), by which threads that fill a stage and threads that
-// use it wait for each other. A barrier goes through phases. A phase ends when all arrivals that
-// the barrier was made for are counted and all bytes that it was told to expect are copied.
+// A barrier in shared memory (PTX's mbarrier). With it, the threads that fill a stage and the
+// threads that use it wait for each other. A barrier goes through phases. A phase ends when all
+// arrivals that the barrier was made for have happened and all bytes that it was told to expect
+// have been copied.
 struct CopyBarrier {
   unsigned long long state;
 
@@ -8,7 +9,8 @@ struct CopyBarrier {
   __device__ __forceinline__ unsigned address() const {
     return static_cast<unsigned>(__cvta_generic_to_shared(this));
   }
-  // Called by one thread, which then calls ShowBarriers; a barrier of all threads follows.
+  // Initializes the barrier. One thread calls this and then ShowBarriers; afterwards the kernel
+  // must synchronize all threads of the block.
   __device__ __forceinline__ void Make(int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address()), "r"(arrivals)
                  : "memory");
@@ -16,18 +18,19 @@ struct CopyBarrier {
   __device__ __forceinline__ void Arrive() {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory");
   }
-  // Arrives, and keeps the phase from ending before CopyBytes has copied so many bytes.
+  // Arrives, and lets the phase end only after CopyBytes has copied `bytes` more bytes.
   __device__ __forceinline__ void ArriveAndExpect(int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()),
                  "r"(bytes)
                  : "memory");
   }
-  // Arrives when the copies that this thread has started by CopyAsync are there.
+  // Arrives as soon as all copies that this thread has started with CopyAsync have completed.
   __device__ __forceinline__ void ArriveAfterCopies() {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address())
                  : "memory");
   }
-  // Waits for the end of a phase: `parity` is 0 for the first, 1 for the second, 0 for the third.
+  // Waits for the end of a phase. `parity` is 0 for the first phase, 1 for the second, 0 for the
+  // third.
   __device__ __forceinline__ void Await(int parity) {
     asm volatile(
         "{\n.reg .pred done;\n"
@@ -40,13 +43,13 @@ struct CopyBarrier {
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// Makes the barriers that this thread has made visible to copies.
+// Makes the barriers that this thread has initialized visible to asynchronous copies.
 __device__ __forceinline__ void ShowBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Starts to copy `bytes` bytes, a multiple of 16, to shared memory; `barrier` counts them when they
-// are there.
+// Starts a copy of `bytes` bytes, a multiple of 16, to shared memory; `barrier` counts the bytes
+// when they have arrived.
 __device__ __forceinline__ void CopyBytes(void* shared, const void* source, int bytes,
                                           CopyBarrier& barrier) {
   asm volatile(

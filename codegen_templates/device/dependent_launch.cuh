@@ -1,23 +1,25 @@
-// Programmatic dependent launch: a kernel may start while the kernel before it still runs. It first
-// waits until the kernels before it have ended and all that they wrote is visible.
+// Programmatic dependent launch: a kernel may start while the previous kernel still runs. Before it
+// uses any results, it waits until all earlier kernels have ended and their writes are visible.
 //
-// Two rules make this safe. Every thread calls AwaitEarlierKernels before it loads or stores
-// anything but weights, which no kernel writes: nothing is read before it is written, and nothing
-// is overwritten that an earlier kernel may still read. (Each kernel waits for the one before it,
-// so that all earlier ones have ended and not only the last.) And no parameter but weights is both
-// const and __restrict__: the GPU may load such data through a cache that a wait does not clear. In
-// a kernel that is launched in the ordinary way, and below compute capability 9.0, these functions
-// do nothing.
+// Two rules make this safe. First, every thread calls AwaitEarlierKernels before it accesses any
+// global memory except weights, which no kernel writes. So nothing is read before it is written,
+// and nothing is overwritten that an earlier kernel may still read. (Each kernel waits for its
+// predecessor, which waited for its own predecessor, so that all earlier kernels have ended.)
+// Second, only weights are parameters that are both const and __restrict__: the GPU may load such
+// data through a read-only cache, which the wait does not invalidate. In a kernel that is launched
+// in the ordinary way, and below compute capability 9.0, these functions do nothing.
 
-// Lets the blocks of the next kernel start as soon as all blocks of this one have started. There
-// must be room for them: blocks that only wait crowd some multiprocessors while others run dry.
+// Lets the blocks of the next kernel start as soon as all blocks of this kernel have called this or
+// ended. Call it only if this kernel leaves multiprocessors free: waiting blocks occupy some
+// multiprocessors while others have no work.
 __device__ __forceinline__ void LetNextKernelStart() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// Waits for the kernels before this one.
+// Waits until all earlier kernels have ended. A grid of few blocks leaves room for the next kernel,
+// and lets it start.
 __device__ __forceinline__ void AwaitEarlierKernels() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   constexpr unsigned kFewBlocks = 8;

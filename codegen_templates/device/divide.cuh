@@ -1,5 +1,5 @@
 // Integer division toward zero. Division by zero gives 0, and the smallest integer divided by -1
-// wraps to itself; plain division would stop a CPU with a signal in both cases.
+// wraps to itself; the division instruction of a CPU would raise a signal in both cases.
 template <class Int>
 __device__ __forceinline__ Int Divide(Int a, Int b) {
   constexpr bool kSigned = Int(-1) < Int(1);

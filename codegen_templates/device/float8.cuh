@@ -1,7 +1,7 @@
-// The value of a float of 8 bits in the layout E4M3: a sign, 4 bits of exponent (bias 7) and 3 of
-// mantissa; all ones are NaN.
+// The value of an 8-bit float in the format E4M3: 1 sign bit, 4 exponent bits (bias 7) and 3
+// mantissa bits. If all exponent and mantissa bits are ones, it is NaN.
 __device__ __forceinline__ float FromE4M3(unsigned char bits) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890  // by way of a half, which is exact as well
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890  // through a half, which is exact as well
   float value;
   asm("{\n"
       "  .reg .b32 pair;\n"
@@ -15,13 +15,15 @@ __device__ __forceinline__ float FromE4M3(unsigned char bits) {
   return value;
 #else
   const unsigned sign = bits & 0x80u, magnitude = bits & 0x7fu;
-  // The bits of a float that is 2^120 times smaller, whose bias is 127; exact for subnormals, too.
+  // As a float, whose exponent bias is 127, these bits are 2^120 times too small. The product is
+  // exact for subnormals, too.
   const float scaled = __uint_as_float(sign << 24 | magnitude << 20);
   return magnitude == 0x7fu ? __uint_as_float(0x7fffffffu) : scaled * 0x1p120f;
 #endif
 }
 
-// The nearest such float: ties to even, and 448, the greatest, for what is greater.
+// The nearest E4M3 number, ties to even. Magnitudes above 448, the greatest E4M3 number, become
+// 448.
 __device__ __forceinline__ unsigned char ToE4M3(float value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
   unsigned short pair;
@@ -47,13 +49,14 @@ __device__ __forceinline__ unsigned char ToE4M3(float value) {
 #endif
 }
 
-// What numbers are multiplied by before they are rounded to E4M3, of which `greatest` is the
-// greatest magnitude: the power of two that brings it to 128 to 256. NaN for what is not finite.
+// The factor that numbers are multiplied by before they are rounded to E4M3, where `greatest` is
+// their greatest magnitude: the power of two that brings it to 128..256. NaN if `greatest` is not
+// finite.
 __device__ __forceinline__ float Float8Factor(float greatest) {
   constexpr unsigned kExponentBits = 23, kOneExponent = 127, kBits = 7;
   if (!(fabsf(greatest) <= 3.40282347e+38f)) return __uint_as_float(0x7fffffffu);
   const unsigned exponent = __float_as_uint(fabsf(greatest)) >> kExponentBits;
-  // That of the factor, of which the reciprocal is a normal float as well.
+  // The exponent of the factor, limited so that the factor's reciprocal is a normal float as well.
   const unsigned of_factor = 2 * kOneExponent + kBits - (exponent > kBits ? exponent : kBits + 1);
   return __uint_as_float(of_factor << kExponentBits);
 }

@@ -1,4 +1,4 @@
-// The 16-bit float formats. They exist in memory only: kernels compute in float.
+// The 16-bit float formats. Only memory holds them; kernels compute in float.
 
 struct Half {
   unsigned short bits;  // 1 sign, 5 exponent, 10 mantissa bits
@@ -40,7 +40,8 @@ __device__ __forceinline__ float RoundToHalf(float x) { return ToFloat(ToHalf(x)
 // The nearest value of the 16-bit format, as a float: what a cast to it means inside a kernel.
 __device__ __forceinline__ float RoundToBFloat16(float x) { return ToFloat(ToBFloat16(x)); }
 
-// The bits of the 16-bit format that a float holds, and the float that holds such bits.
+// The bits of a float that was rounded to the 16-bit format, and the float with the value of such
+// bits.
 __device__ __forceinline__ unsigned short HalfBits(float x) { return ToHalf(x).bits; }
 __device__ __forceinline__ unsigned short BFloat16Bits(float x) { return ToBFloat16(x).bits; }
 __device__ __forceinline__ float FloatOfHalfBits(unsigned short bits) {

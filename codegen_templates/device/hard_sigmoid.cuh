@@ -5,7 +5,7 @@ __device__ __forceinline__ Real HardSigmoid(Real x, Real alpha, Real beta) {
   return line < 0 ? 0 : line > 1 ? 1 : line;
 }
 
-// x times the line through (-3, 0) and (3, 1), which is clamped to 0..1.
+// x * clamp(x / 6 + 1/2, 0, 1).
 template <class Real>
 __device__ __forceinline__ Real HardSwish(Real x) {
   return x * HardSigmoid(x, Real(1.0 / 6.0), Real(0.5));

@@ -5,7 +5,7 @@ struct IndexError {
   long long position, value, extent;
 };
 
-// Keeps the first bad index of the call.
+// Records a bad index if it is the first one of the call.
 __device__ __forceinline__ void ReportIndex(long long value, long long extent, IndexError* error,
                                             int site, long long position) {
   if (atomicCAS(&error->site, 0, site) == 0) {
@@ -15,8 +15,8 @@ __device__ __forceinline__ void ReportIndex(long long value, long long extent, I
   }
 }
 
-// `value` as an index into `extent` elements; a negative one counts from the end. If it is out of
-// range, it is reported, and element 0 is read instead.
+// `value` as an index into `extent` elements; a negative index counts from the end. An index out of
+// range is reported and replaced by 0.
 __device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
                                                   IndexError* error, int site, long long position) {
   const long long index = value < 0 ? value + extent : value;
@@ -25,14 +25,15 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
   return 0;
 }
 
-// The first out-of-range index that a thread meets in a loop. It is reported behind the loop: an
-// atomic operation between the loads of two iterations would keep these from being under way
-// together.
+// The first out-of-range index that a thread finds in a loop. It is reported after the loop: an
+// atomic operation between the loads of two iterations would keep the compiler from overlapping
+// them.
 struct BadIndex {
   long long value = 0, position = -1;  // -1: there was none
 };
 
-// As CheckedIndex, where `bad` keeps the first index that is out of range.
+// Like CheckedIndex, but an index out of range is recorded in `bad`, if it is the first, instead of
+// reported.
 __device__ __forceinline__ long long NotedIndex(long long value, long long extent, BadIndex& bad,
                                                 long long position) {
   const long long index = value < 0 ? value + extent : value;
@@ -46,8 +47,8 @@ __device__ __forceinline__ void ReportNoted(const BadIndex& bad, long long exten
   if (bad.position >= 0) ReportIndex(bad.value, extent, error, site, bad.position);
 }
 
-// `value` as one of `extent` slots, or -1 for none. If it is neither, the first thread of the call to
-// get here reports it, and none is taken instead.
+// `value` as the number of one of `extent` slots, or -1 for no slot. Any other value is reported,
+// if it is the first of the call, and replaced by -1.
 __device__ __forceinline__ long long CheckedSlot(long long value, long long extent,
                                                  IndexError* error, int site, long long position) {
   if (value >= -1 && value < extent) return value;
@@ -55,8 +56,8 @@ __device__ __forceinline__ long long CheckedSlot(long long value, long long exte
   return -1;
 }
 
-// `value` as a length of at most `extent`. If it is negative or greater, the first thread of the
-// call to get here reports it, and 0 is taken instead.
+// `value` as a length of at most `extent`. A negative or greater value is reported, if it is the
+// first of the call, and replaced by 0.
 __device__ __forceinline__ long long CheckedLength(long long value, long long extent,
                                                    IndexError* error, int site,
                                                    long long position) {

@@ -1,8 +1,10 @@
-// Products sums = left x right^T of small matrices in shared memory, one for each row that a block
-// owns. They are kLines x kColumns, kLines x kDepth and kColumns x kDepth.
+// Products sums = left x right^T of small matrices in shared memory, one product for each row of a
+// block. The shapes are: `left` kLines x kDepth, `right` kColumns x kDepth, `sums` kLines x
+// kColumns.
 
-// Where the matrices of one operand lie: that of the first row, the distance from a line to the
-// next (`pitch`), and the distance from a row's matrix to the next row's (`places`).
+// The location of the matrices of one operand: `first` points to the matrix of the first row,
+// `pitch` is the distance between the lines of a matrix, and `places` the distance between the
+// matrices of consecutive rows, both in elements.
 template <class Number>
 struct KeptMatrices {
   Number* first;
@@ -13,16 +15,16 @@ struct KeptMatrices {
   }
 };
 
-// A number that is kept, which may be one of halves.
+// A number in shared memory, as a float. It may be stored in a 16-bit format.
 __device__ __forceinline__ float KeptNumber(float x) { return x; }
 template <class Half>
 __device__ __forceinline__ float KeptNumber(Half x) {
   return ToFloat(x);
 }
 
-// The sizes of a product of kRows rows, and the pieces of 16 x 8 sums that tensor cores make of it.
-// A warp makes up to kMostPieces of them side by side, fewer if some of kSharingWarps would have
-// nothing to do. More warps would read and round too much again.
+// The sizes of the products of kRows rows, and how they are divided into pieces of 16 x 8 sums. A
+// warp computes up to kMostPieces adjacent pieces, fewer if some of kSharingWarps warps would have
+// no work otherwise. With more warps, too much of `left` would be read and rounded repeatedly.
 template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, int kRows>
 struct KeptProduct {
   static constexpr int kTileLines = 16, kTiles = (kLines + kTileLines - 1) / kTileLines;
@@ -39,8 +41,9 @@ struct KeptProduct {
 };
 
 #ifdef __CUDACC__
-// Four matrices of 8 lines of 4 floats from shared memory: lane i says where line i % 8 of matrix
-// i / 8 begins, at a multiple of 16 bytes, and gets word i % 4 of line i / 4 of each.
+// Loads four matrices of 8 lines of 4 floats from shared memory. Lane i passes the address of line
+// i % 8 of matrix i / 8, a multiple of 16 bytes, and receives word i % 4 of line i / 4 of each
+// matrix.
 __device__ __forceinline__ void LoadFourMatrices(unsigned (&words)[4], const float* line) {
   const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(line));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -49,7 +52,7 @@ __device__ __forceinline__ void LoadFourMatrices(unsigned (&words)[4], const flo
                : "memory");
 }
 
-// The words of 16 lines of `left` in the layout of MultiplyPiece, 8 columns a step.
+// Reads 16 lines of `left` in the layout of MultiplyPiece, 8 words of depth per step.
 template <int kLines>
 struct LeftLines {
   const float* line;
@@ -62,7 +65,7 @@ struct LeftLines {
   }
 };
 
-// The words of kPieces times 8 lines of `right`, which are columns of the product.
+// Reads kPieces times 8 lines of `right`, which are the columns of the product.
 template <int kColumns, int kPieces, class Right>
 struct RightLines {
   const Right* lines[kPieces];
@@ -84,7 +87,7 @@ struct RightLines {
     }
   }
 };
-// Of floats two pieces are four matrices.
+// For floats, one LoadFourMatrices reads two pieces.
 template <int kColumns, int kPieces>
 struct RightLines<kColumns, kPieces, float> {
   static constexpr int kPairs = (kPieces + 1) / 2;
@@ -113,8 +116,9 @@ struct RightLines<kColumns, kPieces, float> {
 #endif
 
 // Adds the products of 16 lines to `sums`, pieces of 8 columns in the layout of MultiplyPiece.
-// Lines and columns behind the last are copies of it. Tensor cores round sums toward zero, so that
-// split floats are summed from zero again and again, and then added in float, to nearest.
+// Lines and columns beyond the last one are copies of it. Tensor cores round sums toward zero, so
+// split floats are summed from zero in chunks, and the sums of a chunk are then added in float,
+// which rounds to nearest.
 template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, int kRows,
           bool kRoundedRight, class Right>
 __device__ __forceinline__ void MultiplyLines(
@@ -168,9 +172,9 @@ __device__ __forceinline__ void MultiplyLines(
 #endif
 }
 
-// Makes the products of `rows` rows, of the kRows of a block, by all warps of its kThreads threads.
-// Numbers of `right` may be rounded already (kRoundedRight). Lines of floats begin at multiples of
-// 16 bytes.
+// Computes the products of the first `rows` of the block's kRows rows, with all warps of its
+// kThreads threads. kRoundedRight says that the numbers of `right` are already rounded to TF32.
+// Lines of floats must begin at multiples of 16 bytes.
 template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, int kRows, int kThreads,
           bool kRoundedRight = false, class Right = float>
 __device__ __forceinline__ void MultiplyKeptMatrices(const KeptMatrices<const float>& left,
@@ -178,7 +182,7 @@ __device__ __forceinline__ void MultiplyKeptMatrices(const KeptMatrices<const fl
                                                      const KeptMatrices<float>& sums, int rows) {
   using Product = KeptProduct<kArithmetic, kLines, kColumns, kDepth, kRows>;
   const int lane = threadIdx.x % 32;
-  constexpr int kUnits = Product::kTiles * Product::kGroups;  // of a row, for a warp each
+  constexpr int kUnits = Product::kTiles * Product::kGroups;  // of work per row, one per warp
   for (int i = threadIdx.x / 32; i < rows * kUnits; i += kThreads / 32) {
     const int row = i / kUnits;
     const int first_line = i % kUnits / Product::kGroups * Product::kTileLines;
@@ -200,7 +204,7 @@ __device__ __forceinline__ void MultiplyKeptMatrices(const KeptMatrices<const fl
           sums.Line(row, line)[column] = pieces[e / 2][half * 2 + e % 2];
       }
     }
-    if (!are_finite) {  // infinity cannot be split: such sums are made term by term
+    if (!are_finite) {  // infinity cannot be split: such sums are computed term by term
 #pragma unroll 1
       for (int e = 0; e < 4 * Product::kPieces; ++e) {
         const int line = first_line + lane / 4 + e % 4 / 2 * 8;

@@ -1,5 +1,5 @@
-// values[i] for the i with keys[i] == key, or `absent` if there is none. The keys ascend. A binary
-// search takes 17 steps for 100,000 keys.
+// values[i] for the i with keys[i] == key, or `absent` if there is none. The keys must ascend. This
+// is a binary search, which takes 17 steps for 100,000 keys.
 template <class Key, class Value>
 __device__ __forceinline__ long long Lookup(const Key* __restrict__ keys,
                                             const Value* __restrict__ values, long long count,

@@ -1,11 +1,12 @@
-// A left operand that a product's kernel makes itself. The kernel defines a function for it:
-// `left(row, pack)` returns a Vector of neighbours in a row, number `pack` of those that make up
-// the row.
+// A left operand that the kernel of a product computes itself (prologue fusion). The kernel defines
+// a function `left(row, pack)` for it. A row consists of packs, which are Vectors of consecutive
+// elements; the function returns pack number `pack` of the row.
 
-// Makes a chunk of a Shape's rows (FillChunk). Each thread makes the packs of one place in the
-// chunk's rows, kTogether of them in registers at a time: with twice as many, blocks of 128 rows
-// took a third longer on an H200. Unless kWhole, the last of the `rows` rows stands in for missing
-// ones, and zeros stand behind `row_bytes`; that costs instructions.
+// Computes a chunk of Shape::kRows rows (see FillChunk). Each thread computes the packs at one
+// place in every kRowStep-th row, kTogether of them in registers at a time; with twice as many,
+// blocks of 128 rows took a third longer on an H200. Unless kWhole, rows that do not exist are
+// copies of the last of the `rows` rows, and bytes from `row_bytes` on are zeros; these checks cost
+// instructions.
 template <bool kWhole, class Shape, class Rows, class Left>
 __device__ __forceinline__ void MakeChunk(Rows& to, const Left& left, int rows, int row_bytes,
                                           int chunk) {
@@ -35,8 +36,8 @@ __device__ __forceinline__ void MakeChunk(Rows& to, const Left& left, int rows, 
   }
 }
 
-// Makes chunk number `chunk` of the rows and stores it where `to.at(row, word)` says. At least one
-// row exists, `rows` of them, with `row_bytes` bytes each.
+// Computes chunk number `chunk` of the rows and stores it at the addresses that `to.at(row, word)`
+// returns. `rows` rows (at least one) of `row_bytes` bytes exist.
 template <class Shape, class Rows, class Left>
 __device__ __forceinline__ void FillChunk(Shape, Rows& to, const Left& left, int rows,
                                           int row_bytes, int chunk) {
@@ -46,7 +47,7 @@ __device__ __forceinline__ void FillChunk(Shape, Rows& to, const Left& left, int
     MakeChunk<false, Shape>(to, left, rows, row_bytes, chunk);
 }
 
-// Word number `word` of a row, 32 bits.
+// Word number `word`, of 32 bits, of a row.
 template <class Left>
 __device__ __forceinline__ unsigned LeftWord(const Left& left, int row, int word, int) {
   using Pack = decltype(left(0, 0));
@@ -58,14 +59,15 @@ __device__ __forceinline__ unsigned LeftWord(const Left& left, int row, int word
   return pack.words[word % kWords];
 }
 
-// A function that returns an element of a row.
+// Returns a function that maps k to element k of the row.
 template <class Left>
 __device__ __forceinline__ auto RowOf(const Left& left, int row) {
   constexpr int kElements = sizeof(left(0, 0).at) / sizeof(left(0, 0).at[0]);
   return [=](int k) { return left(row, k / kElements).at[k % kElements]; };
 }
 
-// kPack neighbours of a row from element k on, of which the first pack is there.
+// kPack consecutive elements of a row, from element k on. `first` is the pack that begins there;
+// the others are computed.
 template <int kPack, class T, int kElements, class Left>
 __device__ __forceinline__ Vector<T, kPack> JoinPacks(const Vector<T, kElements>& first,
                                                       const Left& left, int row, int k) {
@@ -80,8 +82,8 @@ __device__ __forceinline__ Vector<T, kPack> JoinPacks(const Vector<T, kElements>
   return joined;
 }
 
-// kPack neighbours of a row from element k on, a multiple of kPack: one of the packs that make up
-// the row, or several.
+// kPack consecutive elements of a row, from element k on, a multiple of kPack: one or several of
+// the packs that make up the row.
 template <int kPack, class Left>
 __device__ __forceinline__ auto LoadPack(const Left& left, int row, int k, int) {
   constexpr int kElements = sizeof(left(0, 0).at) / sizeof(left(0, 0).at[0]);

@@ -1,21 +1,23 @@
-// The product a x b^T for few rows of a. The weights of a column (a row of b) are read once, in the
-// order of memory, and multiplied by all rows of a.
+// The product a x b^T for few rows of a. Each row of b, which holds the weights of one output
+// column, is read once, with contiguous loads, and multiplied by all rows of a.
 
 __device__ __forceinline__ float ToFloat(float x) { return x; }
 
-// A thread's first packs of a column's weights, which are prefetched before the rows are there.
+// A thread's first packs (vectors of kPack weights) of a column, which are prefetched before the
+// rows of a are available.
 template <int kWarps, int kPack, int kFirst, class T>
 struct FirstWeights {
   Vector<T, kPack> packs[kFirst];
 };
 
-// Where pack number i of this thread begins in a sum that kWarps warps share out.
+// The index of the first term of this thread's pack number i. The terms of a sum are distributed
+// over kWarps warps.
 template <int kWarps, int kPack>
 __device__ __forceinline__ int PackBegin(int i) {
   return (i * kWarps * 32 + threadIdx.x % (kWarps * 32)) * kPack;
 }
 
-// Reads those packs; `weights` has `depth` elements.
+// Reads the first kFirst packs of this thread; `weights` has `depth` elements.
 template <int kWarps, int kPack, int kFirst, class T>
 __device__ __forceinline__ FirstWeights<kWarps, kPack, kFirst, T> ReadFirstWeights(const T* weights,
                                                                                    int depth) {
@@ -28,32 +30,34 @@ __device__ __forceinline__ FirstWeights<kWarps, kPack, kFirst, T> ReadFirstWeigh
   return first;
 }
 
-// kPack neighbours of a row from element k on.
+// kPack consecutive elements of a row, from element k on.
 template <int kPack, class T>
 __device__ __forceinline__ Vector<T, kPack> LoadPack(const T* a, int row, int k, int depth) {
   return LoadVector<kPack>(a + static_cast<long long>(row) * depth + k);
 }
 
-// sums[row] += the products of `column`, a column's weights from element k on, and of each row.
+// sums[row] += the dot product of `column` (kPack weights of a column, from element k on) and the
+// same elements of the row, for each row.
 template <int kRows, int kPack, class Left, class T>
 __device__ __forceinline__ void AddProducts(const Left& a, int rows, const Vector<T, kPack>& column,
                                             int k, int depth, float (&sums)[kRows]) {
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
-    // Without a branch, all loads are on their way together.
+    // There is no branch here, so that all loads run concurrently.
     const Vector<T, kPack> values = LoadPack<kPack>(a, row < rows ? row : 0, k, depth);
 #pragma unroll
     for (int i = 0; i < kPack; ++i) sums[row] += ToFloat(values.at[i]) * ToFloat(column.at[i]);
   }
 }
 
-// Adds up each of kSums values, a power of two, over the warp. Lane i gets sum number i, the lanes
-// behind the last sum get 0.
+// Sums each of the kSums values (kSums is a power of two) over the warp. Lane i returns sum number
+// i; lanes from kSums on return 0.
 template <int kSums>
 __device__ __forceinline__ float SumOverWarp(float (&sums)[kSums]) {
   const int lane = threadIdx.x % 32;
   int distance = 16;
-  // Half of the lanes go on with half of the sums, until each has one.
+  // In each step, a lane passes half of its sums to its partner and keeps the other half, until it
+  // has one.
 #pragma unroll
   for (int half = kSums / 2; half > 0; half /= 2) {
     const bool is_upper = lane & distance;
@@ -70,9 +74,9 @@ __device__ __forceinline__ float SumOverWarp(float (&sums)[kSums]) {
   return lane < kSums ? sum : 0.0f;
 }
 
-// Multiplies one column's weights by every row, with kWarps warps. Lane r of each warp gets the sum
-// of row r. `rows` of the kRows rows exist. `scratch`, in shared memory, holds kRows floats for
-// each warp of the block. All threads of the block call this together.
+// Multiplies the weights of one column by every row, with kWarps warps. Lane r of each warp returns
+// the sum of row r. Only the first `rows` of the kRows rows exist. `scratch`, in shared memory, has
+// room for kRows floats per warp of the block. All threads of the block must call this together.
 template <int kRows, int kWarps, int kPack, int kFirst, class Left, class T>
 __device__ __forceinline__ float MultiplyRows(const Left& a, int rows, const T* weights,
                                               const FirstWeights<kWarps, kPack, kFirst, T>& first,

@@ -1,11 +1,12 @@
-// A block makes a tile of the product a x b^T, on tensor cores. The depth is the innermost axis of
-// both operands.
+// A block computes a tile of the product a x b^T on tensor cores. The depth (the axis that is
+// summed over) is the innermost axis of both operands.
 //
-// The depth passes through shared memory in chunks, in kStages stages. There 16 bytes of padding
-// follow each row of a chunk, so that the 32 words that a warp reads together lie in 32 banks.
+// The operands pass through shared memory in chunks of the depth, in a pipeline of kStages stages.
+// In shared memory, 16 bytes of padding follow each row of a chunk, so that the 32 words that a
+// warp reads together lie in 32 different banks.
 
-// The sizes of a tile. kRowWarps x kColumnWarps warps share out the tile, and kDepthWarps of them
-// share out the depth of each chunk.
+// The sizes of a tile. The tile is divided among kRowWarps x kColumnWarps groups of warps; the
+// kDepthWarps warps of a group divide the depth of each chunk among them.
 template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kChunkBytes_, int kRowWarps_,
           int kColumnWarps_, int kDepthWarps_, int kStages_>
 struct TileShape {
@@ -15,10 +16,10 @@ struct TileShape {
   static constexpr int kDepthWarps = kDepthWarps_, kStages = kStages_;
   static constexpr int kThreads = 32 * kRowWarps * kColumnWarps * kDepthWarps;
   static constexpr int kChunkBytes = kChunkBytes_;
-  static constexpr bool kBypass = false;  // blocks on one multiprocessor share what they copy
+  static constexpr bool kBypass = false;  // blocks of a multiprocessor share rows in L1
   static constexpr int kRowWords = kChunkBytes / 4 + 4;
   static constexpr int kWarpWords = kChunkBytes / 4 / kDepthWarps;  // of a row, for one warp
-  // A warp's part, in pieces of 16 x 8.
+  // A warp's part of the tile, in pieces of 16 x 8 sums.
   static constexpr int kRowPieces = kRows / kRowWarps / 16;
   static constexpr int kColumnPieces = kColumns / kColumnWarps / 8;
 
@@ -38,8 +39,9 @@ struct TileShape {
 };
 
 #ifdef __CUDACC__
-// Adds the products of one chunk to the sums of this thread. Tensor cores round sums toward zero,
-// so a chunk is summed from zero and then added in float, to nearest.
+// Adds the products of one chunk to the sums of this thread. Tensor cores round sums toward zero.
+// To keep that error small, each chunk is summed from zero, and its sums are then added in float,
+// which rounds to nearest.
 template <class Shape>
 __device__ __forceinline__ void MultiplyChunk(
     const typename Shape::Chunk& chunk, int first_row, int first_column, int first_word,
@@ -68,7 +70,8 @@ __device__ __forceinline__ void MultiplyChunk(
       b[j][1] = chunk.b.words[column + 8 * j][word + 4];
       SplitWords<kArithmetic>(b[j], b_low[j]);
     }
-    // Small products first; those that add to the same sums stand far apart.
+    // The small products come first. Products that add to the same sums are far apart, so that they
+    // do not wait for each other.
     if constexpr (kArithmetic == Arithmetic::kSplitTf32) {
       MultiplyPieces<kArithmetic>(chunk_sums, a_low, b);
       MultiplyPieces<kArithmetic>(chunk_sums, a, b_low);
@@ -85,7 +88,7 @@ __device__ __forceinline__ void MultiplyChunk(
   }
 }
 #else
-// The same sums without tensor cores.
+// Computes the same sums without tensor cores.
 template <class Shape>
 void MultiplyChunk(const typename Shape::Chunk& chunk, int first_row, int first_column,
                    int first_word, float (&sums)[Shape::kRowPieces][Shape::kColumnPieces][4]) {
@@ -109,9 +112,9 @@ void MultiplyChunk(const typename Shape::Chunk& chunk, int first_row, int first_
 }
 #endif
 
-// memory.sums = a x b^T + addend, in kDepthWarps parts that are still to be added
-// (tile_memory.cuh). `rows` rows and `columns` columns of the tile exist. A row of either operand
-// has `row_bytes` bytes and begins at a multiple of kCopyBytes.
+// memory.sums = a x b^T + addend, in kDepthWarps parts that TileSum and TileSums (tile_memory.cuh)
+// add up. `rows` rows and `columns` columns of the tile exist. A row of either operand has
+// `row_bytes` bytes and begins at a multiple of kCopyBytes.
 template <class Shape, int kCopyBytes, class Left, class T, class Addend = NoAddend>
 __device__ __forceinline__ void MultiplyTile(Left a, int rows, const T* b, int columns,
                                              int row_bytes, typename Shape::Memory& memory,
@@ -137,7 +140,7 @@ __device__ __forceinline__ void MultiplyTile(Left a, int rows, const T* b, int c
   float sums[Shape::kRowPieces][Shape::kColumnPieces][4] = {};
   for (int chunk = 0; chunk < chunks; ++chunk) {
     AwaitCopies<kStages - 2>();
-    __syncthreads();  // the chunk is there, and all have left the one that is overwritten next
+    __syncthreads();  // the chunk has arrived, and no thread reads the one to overwrite
     load(chunk + kStages - 1);
     MultiplyChunk<Shape>(memory.chunks[chunk % kStages], row, column,
                          depth_warp * Shape::kWarpWords, sums);

@@ -1,20 +1,21 @@
-// The warpgroups of a block make a tile of the product a x b^T; or those of the blocks of a cluster
-// do, which share out the depth. The depth is the innermost axis of both operands.
+// The warpgroups of a block, or of a cluster of blocks that divide the depth among them (split-K),
+// compute a tile of the product a x b^T. The depth (the axis that is summed over) is the innermost
+// axis of both operands.
 //
-// The depth passes through shared memory in chunks as wide as a panel of `b`, in kStages stages.
-// The last warpgroup fills the stages. It copies rows of `a` as they are. Of `b`, which are
-// weights, it copies the panels of 64 columns that the compiler has made: rounded, split, and in
-// the order of shared memory (compiler/plan/matmul/weight_panels.h). Each of the other warpgroups
-// multiplies 64 rows by all columns of the tile, 64 at a time. It holds its rows of a chunk in
-// registers, while tensor cores read the columns from shared memory, and reads its rows of the next
-// chunk while they work. Floats that are split become halves where they are read (split_half.cuh),
-// in units that each row has in each chunk.
+// The operands pass through shared memory in chunks of the depth as wide as a panel of `b`, in a
+// pipeline of kStages stages. The last warpgroup fills the stages. It copies rows of `a` unchanged.
+// `b` are weights, which the compiler has stored as panels of 64 columns: rounded, split, and in
+// the layout of shared memory (compiler/plan/matmul/weight_panels.h); the warpgroup copies these
+// panels. Each of the other warpgroups multiplies 64 rows by all columns of the tile, 64 columns at
+// a time. It holds its rows of a chunk in registers, while tensor cores read the columns from
+// shared memory; meanwhile it reads its rows of the next chunk. Split floats are converted to
+// halves when they are read (split_half.cuh); each row has a unit of its own in each chunk.
 
-// What the rows of `a` have been multiplied by: nothing.
+// For rows of `a` that were not scaled: all factors are 1.
 struct NoFactors {
   __device__ __forceinline__ static float UnitOf(int) { return 1.0f; }
 };
-// Or a factor each, powers of two of which `rows` exist.
+// For rows of `a` that were scaled by one factor each, a power of two. `rows` factors exist.
 struct RowFactors {
   const float* factors;
   int rows;
@@ -28,7 +29,8 @@ __device__ __forceinline__ RowFactors FactorsOfRows(const float* factors, int ro
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// Starts the products of a chunk. They are added to the sums if `add`, and replace them otherwise.
+// Starts the products of a chunk. They are added to `sums` if `add` is true, and replace them
+// otherwise.
 template <class Shape>
 __device__ __forceinline__ void StartProducts(const typename Shape::Chunk& chunk,
                                               const typename Shape::LeftWords& words,
@@ -42,8 +44,9 @@ __device__ __forceinline__ void StartProducts(const typename Shape::Chunk& chunk
   CloseProducts();
 }
 
-// sums = the products of `own` chunks and of those of the addend, for 64 rows. A thread without the
-// registers to read a chunk ahead leaves it to the block beside its own to keep tensor cores busy.
+// sums = the products of `own` chunks and of the chunks of the addend, for 64 rows. With
+// kReadsAhead, a thread reads its words of the next chunk while tensor cores work; otherwise it
+// lacks the registers, and the other block on the multiprocessor keeps the tensor cores busy.
 template <class Shape, bool kReadsAhead, class Addend>
 __device__ __forceinline__ void MultiplyStages(int row, int own, typename Shape::Memory& memory,
                                                const Addend& addend,
@@ -52,12 +55,12 @@ __device__ __forceinline__ void MultiplyStages(int row, int own, typename Shape:
   using Words = typename Shape::LeftWords;
   const auto read = [&](int chunk, Words& words) {
     ReadLeft<Shape>(AwaitChunk<Shape>(chunk, memory), row, words);
-    if (Addend::kHasChunks && chunk >= own) ShowTensorCores();  // what threads have copied
+    if (Addend::kHasChunks && chunk >= own) ShowTensorCores();  // threads copied this chunk
   };
-  // Multiplies the words of a chunk, and reads those of the next one meanwhile.
+  // Multiplies the words of a chunk, and meanwhile reads those of the next chunk.
   const auto multiply = [&](int chunk, const Words& now, Words& next) {
     StartProducts<Shape>(memory.chunks[chunk % Shape::kStages], now, sums, chunk > 0);
-    AwaitProducts<1>();  // the chunk before
+    AwaitProducts<1>();  // those of the previous chunk
     if (chunk > 0) ReleaseStage<Shape>(chunk - 1, next, memory);
     if (chunk + 1 < chunks) read(chunk + 1, next);
   };
@@ -82,8 +85,9 @@ __device__ __forceinline__ void MultiplyStages(int row, int own, typename Shape:
   for (int block = 0; block < Shape::kBlocks; ++block) HoldSums(sums[block]);
 }
 
-// The same of numbers that need no rounding: tensor cores read `a` from shared
-// memory as well, so that a thread has registers for the sums beside another block.
+// The same for 16-bit and 8-bit numbers, which need no rounding: tensor cores read `a` from shared
+// memory as well. That saves registers, so that a thread can hold its sums although two blocks
+// share the multiprocessor.
 template <class Shape, class Addend>
 __device__ __forceinline__ void MultiplyStagesOfPanels(int row, int own,
                                                        typename Shape::Memory& memory,
@@ -93,7 +97,7 @@ __device__ __forceinline__ void MultiplyStagesOfPanels(int row, int own,
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const typename Shape::Chunk& at = AwaitChunk<Shape>(chunk, memory);
-    ShowTensorCores();  // what threads have copied
+    ShowTensorCores();  // threads copied `a`
     const unsigned long long a = DescribePanel(at.a.at(row, 0)),
                              b = DescribePanel(at.b[0].at(0, 0));
     BeginProducts();
@@ -105,7 +109,7 @@ __device__ __forceinline__ void MultiplyStagesOfPanels(int row, int own,
                                          chunk > 0 || step > 0);
     }
     CloseProducts();
-    AwaitProducts<1>();  // the chunk before
+    AwaitProducts<1>();  // those of the previous chunk
     if (chunk > 0) memory.used[(chunk - 1) % Shape::kStages].Arrive();
   }
   AwaitProducts<0>();
@@ -113,8 +117,8 @@ __device__ __forceinline__ void MultiplyStagesOfPanels(int row, int own,
   for (int block = 0; block < Shape::kBlocks; ++block) HoldSums(sums[block]);
 }
 
-// memory.sums = the products of all chunks and the addend, which the first block of a cluster adds,
-// for the 64 rows of warpgroup number `group`.
+// memory.sums = the products of all chunks of this block, plus the addend in the first block of a
+// cluster, for the 64 rows of warpgroup number `group`.
 template <class Shape, bool kMakes, class Addend, class Factors>
 __device__ __forceinline__ void MakeSums(int group, int chunks, typename Shape::Memory& memory,
                                          const Addend& addend, const Factors& factors) {
@@ -133,7 +137,7 @@ __device__ __forceinline__ void MakeSums(int group, int chunks, typename Shape::
     else
       MultiplyStages<Shape, !kHasFewRegisters>(64 * group, chunks, memory, addend, sums);
   }
-  AwaitBlock();  // none reads what the sums overwrite
+  AwaitBlock();  // no thread reads the chunks, which the sums overwrite
 #pragma unroll
   for (int i = 0; i < 32 * Shape::kBlocks; ++i) {
     const int row = first_row + i % 4 / 2 * 8, column = first_column + i / 4 * 8 + i % 2;
@@ -142,8 +146,9 @@ __device__ __forceinline__ void MakeSums(int group, int chunks, typename Shape::
   }
 }
 
-// Makes the barriers and starts to copy the panels of as many chunks as there are stages. They are
-// weights, which no earlier kernel writes.
+// Initializes the barriers and starts to copy the panels of the first chunks, one for each stage.
+// It may run before the earlier kernels have ended, since panels are weights, which no kernel
+// writes.
 template <class Shape>
 __device__ __forceinline__ void StartPanels(const void* panels, int columns, int row_bytes,
                                             typename Shape::Memory& memory) {
@@ -160,11 +165,11 @@ __device__ __forceinline__ void StartPanels(const void* panels, int columns, int
   }
 }
 
-// memory.sums = a x b^T + addend, or this block's part of it. The addend is none for numbers that
-// have units. `rows` rows and `columns` columns of the tile exist. A row of `a` has `row_bytes`
-// bytes and begins at a multiple of kCopyBytes. `panels` are those of `b` from the tile's first
-// column on, which StartPanels has begun to copy. `factors` are those of the rows, if they have
-// any.
+// memory.sums = a x b^T + addend, or this block's part of it. Split floats and E4M3 have no addend.
+// `rows` rows and `columns` columns of the tile exist. A row of `a` has `row_bytes` bytes and
+// begins at a multiple of kCopyBytes. `panels` points to the panels of `b` from the tile's first
+// column on, which StartPanels has begun to copy. `factors` are the factors by which the rows of
+// `a` were scaled.
 template <class Shape, int kCopyBytes, class Left, class Addend = NoAddend,
           class Factors = NoFactors>
 __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const void* panels,
@@ -173,8 +178,8 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const
                                                          const Addend& addend = {},
                                                          const Factors& factors = {}) {
   static_assert(kCopyBytes >= 4);
-  const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for a whole warp
-  __syncthreads();                                           // the barriers are there
+  const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the compiler sees a uniform value
+  __syncthreads();                                           // the barriers are initialized
   if (group == Shape::kGroups) {
     LeaveRegisters<Shape, kIsMade<Left>>();
     FillStages<Shape, kCopyBytes>(a, rows, panels, columns, row_bytes, memory, addend);
@@ -191,7 +196,7 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const
 template <class Shape>
 __device__ __forceinline__ void StartPanels(const void*, int, int, typename Shape::Memory&) {}
 
-// The same without warpgroups, for the CPU and for GPUs that this kernel was not planned for.
+// The same as a plain loop, for the CPU and for GPUs without wgmma.
 template <class Shape, int kCopyBytes, class Left, class Addend = NoAddend,
           class Factors = NoFactors>
 __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const void* panels,
@@ -203,7 +208,7 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const
   constexpr int kOfChunk = kOfWord * Shape::kChunkWords;
   const ChunkRange range = ChunksOfBlock<Shape>(row_bytes);
   const int end = min((range.first + range.count) * kOfChunk, row_bytes / 4 * kOfWord);
-  __syncthreads();  // what the addend reads is there
+  __syncthreads();  // what the addend reads has been written
   for (int i = threadIdx.x; i < Shape::kRows * Shape::kColumns; i += Shape::kThreads) {
     const int row = i / Shape::kColumns, column = i % Shape::kColumns;
     if (column >= columns) continue;
@@ -223,8 +228,8 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const
 }
 #endif
 
-// Neighbouring sums from `column` on, a multiple of their count: the parts that the blocks of the
-// cluster have, added up.
+// kCount consecutive sums from `column` on, a multiple of kCount: each adds up the parts of the
+// blocks of the cluster.
 template <class Shape, int kCount>
 __device__ __forceinline__ Vector<float, kCount> ClusterSums(const typename Shape::Memory& memory,
                                                              int row, int column) {

@@ -1,5 +1,5 @@
-// x tanh(log(1 + e^x)). With n = e^x (e^x + 2), the tanh is n / (n + 2). From x = 20 on that is 1,
-// and a larger e^x could overflow.
+// x tanh(log(1 + e^x)). With n = e^x (e^x + 2), the tanh is n / (n + 2). It rounds to 1 from x = 20
+// on, so that x is limited to 20 in e^x, which could overflow otherwise.
 template <class Real>
 __device__ __forceinline__ Real Mish(Real x) {
   const Real power = exp(x > 20 ? 20 : x);

@@ -1,5 +1,5 @@
-// The remainder of an integer division toward zero, which has the sign of `a`. Division by zero
-// leaves 0.
+// The remainder of an integer division that rounds toward zero; it has the sign of `a`. Division by
+// zero gives 0.
 template <class Int>
 __device__ __forceinline__ Int Remainder(Int a, Int b) {
   constexpr bool kSigned = Int(-1) < Int(1);
@@ -8,8 +8,8 @@ __device__ __forceinline__ Int Remainder(Int a, Int b) {
   return Int(a % b);
 }
 
-// The remainder of an integer division toward minus infinity, which has the sign of `b`, as
-// Python's %.
+// The remainder of an integer division that rounds toward minus infinity, like Python's %; it has
+// the sign of `b`.
 template <class Int>
 __device__ __forceinline__ Int FloorMod(Int a, Int b) {
   const Int remainder = Remainder<Int>(a, b);

@@ -1,5 +1,5 @@
-// base^exponent in integers, which wraps. A negative exponent gives the reciprocal rounded toward
-// zero: 0 unless the base is 1 or -1 (0 for base 0 as well).
+// base^exponent in integers; overflow wraps around. A negative exponent gives the reciprocal
+// rounded toward zero: 0 unless the base is 1 or -1 (base 0 gives 0 as well).
 template <class Int>
 __device__ __forceinline__ Int IntegerPower(Int base, long long exponent) {
   constexpr bool kSigned = Int(-1) < Int(1);
@@ -16,8 +16,8 @@ __device__ __forceinline__ Int IntegerPower(Int base, long long exponent) {
   return Int(power);
 }
 
-// Rounds a power that pow may have missed an integer by to that integer. On a GPU its error is up
-// to 2 units in the last place: 2.9999999999999996, truncated, would be 2.
+// Rounds a result of pow to the nearest integer if it is within the error of pow, which is up to 2
+// units in the last place on a GPU. Otherwise 2.9999999999999996, truncated, would become 2.
 __device__ __forceinline__ double SnapToInteger(double power) {
   const double nearest = rint(power);
   return fabs(power - nearest) <= 4.5e-16 * fabs(nearest) ? nearest : power;

@@ -1,8 +1,10 @@
-// The state's part of the gates of recurrent cells.
+// The products of the hidden state and the recurrent weights, which are a part of the gates of
+// recurrent cells.
 
-// Adds to `sums` of a unit's gates, for each row, the product of the row's state and the weights of
-// the gate's unit, which `weights` point at: kPitch weights for each of the kUnits that the state
-// has, gate after gate.
+// sums[row][gate] += the dot product of the row's state and the weights of one unit of that gate.
+// `state` has kUnits elements per row. `weights` points to the weight of the unit in the first
+// gate: the state's element k has a row of kPitch weights, and the next gate is kUnits weights
+// further on.
 template <int kUnits, int kPitch, int kRows, int kGates, class Real, class Weight>
 __device__ __forceinline__ void AddProducts(const Real* state, const Weight* weights,
                                             Real (&sums)[kRows][kGates]) {
@@ -22,7 +24,7 @@ __device__ __forceinline__ void AddProducts(const Real* state, const Weight* wei
   }
 }
 
-// The same for kLanes neighbouring units at once, the vectors of a CPU.
+// The same for kLanes consecutive units at once, as CPU vector instructions compute them.
 template <int kUnits, int kPitch, int kRows, int kGates, int kLanes, class Real, class Weight>
 __device__ __forceinline__ void AddProductsOfLanes(const Real* state, const Weight* weights,
                                                    Real (&sums)[kRows][kGates][kLanes]) {
@@ -48,7 +50,7 @@ __device__ __forceinline__ void AddProductsOfLanes(const Real* state, const Weig
   }
 }
 
-// `x`, but no farther from 0 than `limit`. NaN stays NaN.
+// `x` clamped to -limit..limit. NaN stays NaN.
 template <class Real>
 __device__ __forceinline__ Real Clipped(Real x, Real limit) {
   return x > limit ? limit : x < -limit ? -limit : x;

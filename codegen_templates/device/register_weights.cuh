@@ -1,19 +1,23 @@
-// The weights of a recurrent layer's states, spread over the registers of a block.
+// The recurrent weights of a layer (those that multiply its state), distributed over the registers
+// of a block.
 //
-// A thread ends up with the sum of one column of the weights. Four neighbouring threads, a quad,
-// make the sums of their four columns together: each multiplies every fourth vector of the state by
-// the weights of all four columns. So a vector is read from shared memory once for four columns.
+// Each thread gets the sum of one column of the weights. Four neighboring threads, a quad, compute
+// the sums of their four columns together: each thread multiplies every fourth vector of the state
+// by the weights of all four columns, so that a vector is read from shared memory once for four
+// columns.
 
-// Threads of a quad, its columns, and elements of a vector.
+// The number of threads of a quad, of its columns, and of elements of a vector.
 constexpr int kQuad = 4;
 
-// The weights that a thread keeps: for each element of its vectors, those of its quad's columns.
+// The weights that a thread keeps: at[vector][element][i] meets that element of the state in column
+// i of the quad.
 template <int kVectors>
 struct RegisterWeights {
   float at[kVectors][kQuad][kQuad];
 };
 
-// Reads the weights of a thread: of kUnits rows of kColumns each, and zeros beyond these.
+// Reads the weights of this thread from a matrix of kUnits x kColumns; weights outside of the
+// matrix are zeros.
 template <int kUnits, int kColumns, int kVectors, class Weight>
 __device__ __forceinline__ RegisterWeights<kVectors> ReadWeights(const Weight* weights) {
   const int thread_of_quad = threadIdx.x % kQuad;
@@ -41,8 +45,8 @@ __device__ __forceinline__ RegisterWeights<kVectors> ReadWeights(const Weight* w
   return kept;
 }
 
-// The product of a state, which is aligned to 16 bytes and has zeros up to whole vectors of a quad,
-// and the column of the calling thread. All threads of a warp take part.
+// The dot product of the state and the calling thread's column. The state is aligned to 16 bytes
+// and padded with zeros to kVectors * 16 elements. All threads of a warp must call this together.
 template <int kVectors>
 __device__ __forceinline__ float ColumnProduct(const float* state,
                                                const RegisterWeights<kVectors>& weights) {
@@ -59,7 +63,7 @@ __device__ __forceinline__ float ColumnProduct(const float* state,
         sums[i] += elements.at[element] * weights.at[vector][element][i];
     }
   }
-  // Twice, the thread gives away the half of the sums that does not hold its own column.
+  // In two steps, the thread passes on the half of its sums that does not contain its own column.
   const bool is_upper = thread_of_quad >= kQuad / 2;
   const float given_even = is_upper ? sums[0] : sums[2];
   const float given_odd = is_upper ? sums[1] : sums[3];

@@ -1,6 +1,7 @@
-// A float that rounds to a shorter format as `x` itself would: `x` rounded toward zero, with the
-// last bit set if that is not exact. Rounding to the nearest float first could round twice.
-// (Boldo and Melquiond, Emulation of FMA and Correctly Rounded Sums, 2008: rounding to odd.)
+// A float that rounds to a shorter format exactly as `x` itself does: `x` is rounded toward zero,
+// and the last bit is set if that is not exact (rounding to odd; Boldo and Melquiond, Emulation of
+// FMA and Correctly Rounded Sums, 2008). Rounding to the nearest float first would cause double
+// rounding.
 __device__ __forceinline__ float RoundToOdd(double x) {
   const float nearest = static_cast<float>(x);
   if (nearest == x || x != x) return nearest;

@@ -1,35 +1,36 @@
-// A cache of a table's rows. The table lies in the memory of the host; of the rows that are looked
-// up often the GPU has copies in a bank. Kernels are given the address of the bank as that of the
-// table: the place of a row, in rows from there, is that of its copy or, far outside the bank, its
-// own. A row's number decides which of the cache's sets may hold it.
+// A set-associative cache of a table's rows. The table is in host memory; a bank in GPU memory
+// holds copies of the rows that are looked up often. Kernels get the address of the bank as the
+// address of the table. Relative to that address, the place of a row (counted in rows) is either
+// the place of its copy in the bank or, far outside of the bank, the place of the row in host
+// memory. The hash of a row's number selects the set of the cache that may hold it.
 //
-// Runs read which rows a set holds, and note the use of some of the rows that they read. Only
-// between runs do rows come and go (codegen_templates/runtime/row_cache.cu).
-constexpr int kCacheWays = 8;  // rows of a set
+// A run reads which rows a set holds, and counts the uses of a sample of the rows that it reads.
+// Rows enter and leave the cache only between runs (codegen_templates/runtime/row_cache.cu).
+constexpr int kCacheWays = 8;  // rows per set
 
 struct RowCacheSet {
-  int rows[kCacheWays];            // -1: none
-  int uses[kCacheWays];            // of these, as far as they were noted
-  int candidates[kCacheWays];      // other rows that were used, -1: none
+  int rows[kCacheWays];        // -1: an empty place
+  int uses[kCacheWays];        // the sampled uses of these rows
+  int candidates[kCacheWays];  // rows that may enter, -1: none
   int candidate_uses[kCacheWays];
 };
 
-constexpr int kCacheCounters = 64;  // so that few threads count in the same place
+constexpr int kCacheCounters = 64;  // many, so that few threads add to the same one
 
 struct RowCache {
-  long long first_row;    // the place of the table's row 0
-  unsigned set_count;     // 0: without a bank, and rows are read where they lie
-  unsigned noting_limit;  // of 2^32 threads, how many note what they use
-  unsigned noting_seed;   // which ones
-  unsigned admitted;      // rows since the last period
+  long long first_row;    // the place of row 0 of the table
+  unsigned set_count;     // 0: no bank; all rows are read from the table
+  unsigned noting_limit;  // how many of 2^32 threads count their uses
+  unsigned noting_seed;   // selects which threads these are
+  unsigned admitted;      // rows that entered in this period
   unsigned reserved[26];
-  unsigned hits[kCacheCounters], misses[kCacheCounters];  // as far as they were noted
+  unsigned hits[kCacheCounters], misses[kCacheCounters];  // sampled
 };
-// The sets lie behind the header.
+// The sets follow the header.
 constexpr int kCacheHeaderInts = sizeof(RowCache) / sizeof(int);
 constexpr int kCacheSetInts = sizeof(RowCacheSet) / sizeof(int);  // one for each lane of a warp
 
-// Scrambled, so that neighbours belong to different sets (the finalizer of MurmurHash3).
+// A hash (the finalizer of MurmurHash3), so that consecutive rows belong to different sets.
 __device__ __forceinline__ unsigned HashOfRow(unsigned row) {
   row ^= row >> 16;
   row *= 0x85ebca6bu;
@@ -38,18 +39,18 @@ __device__ __forceinline__ unsigned HashOfRow(unsigned row) {
   return row ^ row >> 16;
 }
 
-// Where a cache may hold a row, and whether it does.
+// The set that may hold a row, and whether it does.
 struct CachePlace {
   int row;
   unsigned hash, set;
   int way;  // -1: the set does not hold it
-  // Of the copy, in rows from the bank's beginning.
+  // The place of the copy, in rows from the beginning of the bank.
   __device__ __forceinline__ long long in_bank() const {
     return static_cast<long long>(set) * kCacheWays + way;
   }
 };
 
-// `cache` is the header, with sets behind it.
+// `cache` points to the header, which the sets follow.
 __device__ __forceinline__ const int* CacheSetAt(const int* cache, unsigned set) {
   return cache + kCacheHeaderInts + static_cast<long long>(set) * kCacheSetInts;
 }
@@ -67,8 +68,9 @@ __device__ __forceinline__ CachePlace FindRow(const int* cache, unsigned set_cou
   return {number, hash, set, way};
 }
 
-// Counts a use of a row that the set holds, or else of one of its candidates. A candidate yields its
-// place to another row once that one has been seen more often.
+// Counts a use of a row, whether the set holds it or it is only a candidate. A use of any other row
+// lowers the count of the candidate at its place; when the count is used up, that row becomes the
+// candidate.
 __device__ __forceinline__ void NoteUse(const int* cache, const CachePlace& place) {
   auto* set = reinterpret_cast<RowCacheSet*>(const_cast<int*>(CacheSetAt(cache, place.set)));
   const int candidate = static_cast<int>(place.hash) & (kCacheWays - 1);
@@ -82,7 +84,7 @@ __device__ __forceinline__ void NoteUse(const int* cache, const CachePlace& plac
   }
 }
 
-// Where `row` of a table lies, in rows from the address that is given for the table.
+// The place of row `row` of the table, in rows from the address that the kernel got for the table.
 __device__ __forceinline__ long long PlaceOfCachedRow(const int* cache, long long row) {
   const RowCache& header = *reinterpret_cast<const RowCache*>(cache);
   const unsigned set_count = header.set_count;

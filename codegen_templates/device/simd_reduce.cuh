@@ -1,5 +1,5 @@
-// Maxima and minima for the lanes of a loop on the CPU (`omp simd reduction`). A NaN is the result
-// of both.
+// Maximum and minimum reductions over the SIMD lanes of a loop on the CPU (`omp simd reduction`).
+// If any element is NaN, the result of both is NaN.
 
 #pragma omp declare reduction(larger                                          \
                               : float, double                                 \

@@ -1,30 +1,31 @@
-// What low-rank adapters add to the sums of a layer: rows times the matrices of a bank that the
-// rows' slots name, on tensor cores.
+// The contribution of low-rank adapters to the sums of a layer, on tensor cores: each row times the
+// matrix of a bank that the row's slot selects.
 //
-// By warps it is added while a warp has the sums of 16 rows in registers, and costs as many small
-// products as these rows name different slots; rows without a slot cost nothing. By warpgroups the
-// depth of the tile grows: behind the terms of the layer it has those of each slot that the tile's
-// rows name, where a row is zero but for the terms of its own slot.
+// In warp tiles (SlotAddend), a warp adds it while it holds the sums of 16 rows in registers; that
+// costs one small product for each different slot of these rows, and nothing for rows without a
+// slot. In warpgroup tiles (SlotChunks), the tile gets additional depth: the terms of each slot
+// that its rows use follow the terms of the layer, and a row has zeros in the terms of all slots
+// but its own.
 
-// Of a tile: its rows, `depth` terms each, and of these the slots, -1 for none; the bank, of
-// matrices [all_columns, depth], and the tile's first column in them.
+// The operands of a tile: its rows, of `depth` terms each; the slot of each row, -1 for none; the
+// bank of matrices [all_columns, depth]; and the column of these at which the tile begins.
 template <Arithmetic kArithmetic, class T>
 struct SlotAddend {
-  static constexpr int kPack = 4, kStep = 4 * kPack;  // terms of a thread; of a small product
+  static constexpr int kPack = 4, kStep = 4 * kPack;  // terms per thread; per small product
 
   const T* rows;
   const int* slots;
   const T* bank;
   int first_column, all_columns, depth;
 
-  // Where the matrix of a slot has its terms for a column of the tile.
+  // Points to the terms of a column of the tile in the matrix of a slot.
   __device__ __forceinline__ const T* ColumnOf(int slot, int column) const {
     return bank + (static_cast<long long>(slot) * all_columns + first_column + column) * depth;
   }
   __device__ __forceinline__ bool HasColumn(int column) const {
     return first_column + column < all_columns;
   }
-  // Element number `column` of row number `row` of what is added.
+  // The addend of the sum at `row` and `column` of the tile.
   __device__ float At(int row, int column) const {
     float sum = 0.0f;
     if (slots[row] < 0 || !HasColumn(column)) return sum;
@@ -34,7 +35,8 @@ struct SlotAddend {
   }
 
 #ifdef __CUDACC__
-  // kPack terms from `k` on of a row or a column, as words; zeros where there are none.
+  // Loads kPack terms of a row or a column, from `k` on, as words; they are zeros if they do not
+  // exist.
   __device__ __forceinline__ void LoadWords(const T* from, int k, bool exists, unsigned& first,
                                             unsigned& second) const {
     uint2 words = make_uint2(0, 0);
@@ -42,7 +44,7 @@ struct SlotAddend {
     first = words.x, second = words.y;
   }
 
-  // sums += what the matrix of `slot` makes of those of 16 rows that name it.
+  // sums += rows x matrix of `slot`, for those of 16 rows that have this slot.
   template <int kPieces>
   __device__ __forceinline__ void AddMatrix(float (&sums)[kPieces][4], int row, int column,
                                             int slot) const {
@@ -63,8 +65,8 @@ struct SlotAddend {
     }
   }
 
-  // Adds to the sums of the warp: those of 16 rows from `row` on, in pieces of 8 columns from
-  // `column` on, as for mma.sync. To have the next matrix on its way meanwhile made it slower.
+  // Adds the addend to the sums of a warp: those of 16 rows from `row` on, in pieces of 8 columns
+  // from `column` on, in the layout of mma.sync. Prefetching the next matrix made this slower.
   template <int kPieces>
   __device__ __forceinline__ void AddTo(float (&sums)[kPieces][4], int row, int column) const {
     const int own = slots[row + threadIdx.x % 16];
@@ -76,7 +78,7 @@ struct SlotAddend {
     }
   }
 #else
-  // The same without tensor cores.
+  // Computes the same without tensor cores.
   template <int kPieces>
   void AddTo(float (&sums)[kPieces][4], int row, int column) const {
     for (int i = 0; i < 4 * kPieces; ++i) {
@@ -94,17 +96,17 @@ __device__ __forceinline__ SlotAddend<kArithmetic, T> AddendOfSlots(const T* row
   return {rows, slots, bank, first_column, all_columns, depth};
 }
 
-// The slots that the rows of a tile name, each once, in any order.
+// The set of slots that the rows of a tile use; `slots` lists each slot once, in any order.
 template <int kRows, int kSlots>
 struct NamedSlots {
   static constexpr int kWords = (kSlots + 31) / 32;
 
-  unsigned is_named[kWords];  // by slot, 32 in a word
+  unsigned is_named[kWords];  // one bit per slot
   int count;
   int slots[kRows];
 };
 
-// Lets no slot be named. All threads of the block call this, which wait for each other.
+// Empties the set. All threads of the block must call this together; it synchronizes them.
 template <int kRows, int kSlots>
 __device__ __forceinline__ void ClearSlots(NamedSlots<kRows, kSlots>& named) {
   for (int i = threadIdx.x; i < named.kWords; i += blockDim.x) named.is_named[i] = 0;
@@ -112,7 +114,8 @@ __device__ __forceinline__ void ClearSlots(NamedSlots<kRows, kSlots>& named) {
   __syncthreads();
 }
 
-// Names the slot of row threadIdx.x, -1 for none. All threads of the block call this.
+// Adds the slot of row threadIdx.x to the set, unless it is -1. All threads of the block must call
+// this.
 template <int kRows, int kSlots>
 __device__ __forceinline__ void NameSlot(NamedSlots<kRows, kSlots>& named, int slot) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -124,14 +127,14 @@ __device__ __forceinline__ void NameSlot(NamedSlots<kRows, kSlots>& named, int s
 #endif
 }
 
-// The same addend as chunks of a tile by warpgroups (matmul_warpgroup.cuh). A slot has `depth`
-// terms, a multiple of 8.
+// The same addend as additional chunks of a warpgroup tile (matmul_warpgroup.cuh). `depth`, the
+// number of terms per slot, is a multiple of 8.
 template <int kRows, int kSlots, Arithmetic kArithmetic, class T>
 struct SlotChunks : SlotAddend<kArithmetic, T> {
   static constexpr bool kHasChunks = true;
-  static constexpr int kThreads = 128;  // that copy
-  static constexpr int kTerms = 8;      // of 16 bytes
-  static constexpr int kPieces = 8;     // of a row of a chunk
+  static constexpr int kThreads = 128;  // the threads that copy
+  static constexpr int kTerms = 8;      // in 16 bytes
+  static constexpr int kPieces = 8;     // of 16 bytes, per row of a chunk
   static constexpr int kChunkTerms = kPieces * kTerms;
 
   const NamedSlots<kRows, kSlots>* named;
@@ -141,7 +144,7 @@ struct SlotChunks : SlotAddend<kArithmetic, T> {
   }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  // Starts to copy a chunk: to `a` the tile's rows, to `b` the columns of the bank's matrices.
+  // Starts to copy a chunk: the tile's rows to `a`, and the columns of the bank's matrices to `b`.
   template <class Left, class Right>
   __device__ __forceinline__ void CopyChunk(Left& a, Right& b, int chunk, int columns) const {
     const int thread = threadIdx.x % kThreads, piece = thread % kPieces;
@@ -161,7 +164,7 @@ struct SlotChunks : SlotAddend<kArithmetic, T> {
     }
   }
 
-  // Fills the stages of a tile with the chunks, behind `chunks` others.
+  // Fills the stages of a tile with the chunks of the addend, which follow `chunks` other chunks.
   template <class Shape>
   __device__ __forceinline__ void FillStages(int chunks, typename Shape::Memory& memory) const {
     const int end = chunks + ChunkCount();
@@ -170,7 +173,7 @@ struct SlotChunks : SlotAddend<kArithmetic, T> {
       auto& filled = memory.filled[stage];
       if (round > 0) memory.used[stage].Await((round - 1) % 2);
       CopyChunk(memory.chunks[stage].a, memory.chunks[stage].b[0], chunk - chunks, Shape::kColumns);
-      if (threadIdx.x % kThreads == 0) filled.Arrive();  // in the place of CopyPanels
+      if (threadIdx.x % kThreads == 0) filled.Arrive();  // otherwise done by CopyPanels
       filled.ArriveAfterCopies();
     }
   }

@@ -1,14 +1,15 @@
-// Rows times the matrices of a bank that their slots name, on tensor cores. A block makes a tile of
-// rows and columns, or the blocks of a cluster do, which share out the depth. It sorts its rows
-// into groups of up to 16 that share a slot, so that a tile whose rows name few slots costs few
-// products, and rows without a slot cost nothing. Its warps share out the groups, the columns, and
-// the depth.
+// Each row is multiplied by a matrix of its own choice, on tensor cores: the row's slot is the
+// number of the matrix in a bank of matrices. A block, or a cluster of blocks that divide the depth
+// among them, computes a tile of rows and columns. The block sorts its rows into groups of up to 16
+// rows that share a slot. So a tile whose rows use few slots costs few products, and rows without a
+// slot cost nothing. The groups, the columns, and the depth are divided among the warps.
 //
-// Only the sums pass through shared memory. Four threads share a row; each takes kPack neighbours
-// in it, and of the matrix what meets these, so that all loads are of neighbours.
+// Only the sums pass through shared memory; operands are loaded straight into registers. Four
+// threads share a row. Each takes kPack consecutive elements of the row and the elements of the
+// matrix that these are multiplied by, so that every load is a vector.
 
-// The sizes of a tile. A warp's columns lie in pairs of pieces: one of 8 even columns, and one of
-// the odd ones beside them, so that two neighbours are one load.
+// The sizes of a tile. A warp's columns form pairs of pieces: one piece has 8 even columns, the
+// other the odd columns next to them, so that one load reads an even column and its odd neighbor.
 template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kGroupWarps_, int kColumnWarps_,
           int kDepthWarps_, int kClusterBlocks_ = 1>
 struct SlotShape {
@@ -23,14 +24,14 @@ struct SlotShape {
   struct alignas(16) Memory {
     float sums[kDepthWarps][kRows][kColumns + 8];
     int slots[kRows];           // of rows, -1 for none
-    int groups;                 // how many there are
-    int group_of_row[kRows];    // of rows that begin one
-    int group_slots[kRows];     // by group
-    int group_rows[kRows][16];  // likewise, -1 where there are fewer
+    int groups;                 // the number of groups
+    int group_of_row[kRows];    // the group that begins with a row
+    int group_slots[kRows];     // the slot of each group
+    int group_rows[kRows][16];  // the rows of each group, then -1
   };
 };
 
-// A bank's matrix [depth, columns], or [columns, depth] if kTransposed.
+// One matrix of a bank: [depth, columns], or [columns, depth] if kTransposed.
 template <bool kTransposed, class T>
 struct SlotMatrix {
   const T* elements;
@@ -42,7 +43,7 @@ struct SlotMatrix {
   }
 };
 
-// Neighbouring terms of a sum.
+// A range of the terms of a sum; `end` is exclusive.
 struct TermRange {
   int begin, end;
 };
@@ -51,7 +52,7 @@ struct TermRange {
 template <class Shape, int kPack>
 __device__ __forceinline__ TermRange TermsOfBlock(int depth) {
   if constexpr (Shape::kClusterBlocks > 1) {
-    constexpr int kStep = 4 * kPack;  // of four threads that share a row
+    constexpr int kStep = 4 * kPack;  // terms of the four threads of a row
     const int steps = (depth + kStep - 1) / kStep, block = blockIdx.x % Shape::kClusterBlocks;
     return {steps * block / Shape::kClusterBlocks * kStep,
             min(steps * (block + 1) / Shape::kClusterBlocks * kStep, depth)};
@@ -59,8 +60,8 @@ __device__ __forceinline__ TermRange TermsOfBlock(int depth) {
   return {0, depth};
 }
 
-// Sorts the rows into groups; `slot` is that of row threadIdx.x. All threads of the block call this
-// together, which wait for each other.
+// Sorts the rows into groups; `slot` is the slot of row threadIdx.x. All threads of the block must
+// call this together; it synchronizes them.
 template <class Shape>
 __device__ __forceinline__ void GroupRows(int slot, typename Shape::Memory& memory) {
   const int row = threadIdx.x;
@@ -68,7 +69,7 @@ __device__ __forceinline__ void GroupRows(int slot, typename Shape::Memory& memo
   if (is_row) memory.slots[row] = slot;
   if (row == 0) memory.groups = 0;
   __syncthreads();
-  // All rows of one request mostly name one slot.
+  // This shortcut is common: the rows of one request mostly use the same slot.
   const int first_slot = memory.slots[0];
   if (__syncthreads_and(!is_row || (slot == first_slot && slot >= 0))) {
     if (is_row) memory.group_rows[row / 16][row % 16] = row;
@@ -77,7 +78,7 @@ __device__ __forceinline__ void GroupRows(int slot, typename Shape::Memory& memo
     __syncthreads();
     return;
   }
-  int before = 0, leader = row;  // rows of the slot in front of this one; the first of its group
+  int before = 0, leader = row;  // earlier rows of the slot; the first row of this row's group
   if (is_row) {
 #pragma unroll
     for (int i = 0; i < 16; ++i) memory.group_rows[row][i] = -1;
@@ -100,14 +101,15 @@ __device__ __forceinline__ void GroupRows(int slot, typename Shape::Memory& memo
 }
 
 #ifdef __CUDACC__
-// Elements as words.
+// Copies the bits of a pack of elements into words of 32 bits.
 template <int kPack, class T, int kWords>
 __device__ __forceinline__ void ToWords(const Vector<T, kPack>& pack, unsigned (&words)[kWords]) {
   static_assert(sizeof(pack) == sizeof(words));
   memcpy(words, &pack, sizeof(words));
 }
 
-// The words of columns `column` (even) and `column` + 1 that meet kPack terms from `k` on.
+// Loads kPack terms, from `k` on, of columns `column` (an even number) and `column` + 1 as words.
+// They are zeros outside of the matrix.
 template <int kPack, bool kTransposed, class T, int kWords>
 __device__ __forceinline__ void LoadColumns(const SlotMatrix<kTransposed, T>& matrix, int column,
                                             int k, unsigned (&even)[kWords],
@@ -143,8 +145,9 @@ __device__ __forceinline__ void LoadColumns(const SlotMatrix<kTransposed, T>& ma
   }
 }
 
-// sums += a x b for two steps of depth of one piece; `a_low` and `b_low` are what rounding to TF32
-// took.
+// sums += a x b for one piece and kWords words of depth per thread. `upper` and `lower` are the
+// words of the thread's two rows of a; element 1 of each array holds the rounding errors of TF32,
+// which only 3xTF32 uses.
 template <Arithmetic kArithmetic, int kWords>
 __device__ __forceinline__ void MultiplyPacks(float (&sums)[4], const unsigned (&upper)[2][kWords],
                                               const unsigned (&lower)[2][kWords],
@@ -157,7 +160,7 @@ __device__ __forceinline__ void MultiplyPacks(float (&sums)[4], const unsigned (
       const unsigned b[2] = {columns[of_columns][i], columns[of_columns][i + 1]};
       MultiplyPiece<kArithmetic>(sums, a, b);
     };
-    // Small products first.
+    // The small products come first.
     if constexpr (kArithmetic == Arithmetic::kSplitTf32) {
       multiply(1, 0);
       multiply(0, 1);
@@ -166,8 +169,9 @@ __device__ __forceinline__ void MultiplyPacks(float (&sums)[4], const unsigned (
   }
 }
 
-// The products of a group's rows. `rows` are the two of this thread, -1 for none. Tensor cores
-// round sums toward zero, so a few terms are summed from zero and then added in float, to nearest.
+// sums += the products of a group's rows and the matrix of its slot. `rows` are the two rows of
+// this thread, -1 for none. Tensor cores round sums toward zero, so only a few terms are summed
+// from zero, and then added in float, which rounds to nearest.
 template <class Shape, int kPack, bool kTransposed, class Left, class T>
 __device__ __forceinline__ void MultiplyGroup(const Left& left, const int (&rows)[2],
                                               const SlotMatrix<kTransposed, T>& matrix,
@@ -178,7 +182,7 @@ __device__ __forceinline__ void MultiplyGroup(const Left& left, const int (&rows
   for (int begin = terms.begin + depth_warp * 4 * kPack; begin < terms.end;
        begin += Shape::kDepthWarps * 4 * kPack) {
     const int k = begin + threadIdx.x % 4 * kPack;
-    // Words, and what rounding them to TF32 takes.
+    // The words, and their rounding errors of TF32.
     unsigned upper[2][kWords] = {}, lower[2][kWords] = {};
     if (rows[0] >= 0 && k < matrix.depth)
       ToWords<kPack>(LoadPack<kPack>(left, rows[0], k, matrix.depth), upper[0]);
@@ -202,7 +206,7 @@ __device__ __forceinline__ void MultiplyGroup(const Left& left, const int (&rows
   }
 }
 #else
-// The same sums without tensor cores.
+// Computes the same sums without tensor cores.
 template <class Shape, int kPack, bool kTransposed, class Left, class T>
 void MultiplyGroup(const Left& left, const int (&rows)[2], const SlotMatrix<kTransposed, T>& matrix,
                    int first_column, TermRange terms, int depth_warp,
@@ -229,9 +233,9 @@ void MultiplyGroup(const Left& left, const int (&rows)[2], const SlotMatrix<kTra
 }
 #endif
 
-// memory.sums = the tile, in kDepthWarps parts of each block that are still to be added. `slot` is
-// that of row threadIdx.x of the tile, -1 for none; `left` are the tile's rows. Of the bank's
-// matrices it takes the columns from `first_column` on.
+// memory.sums = the tile, in kDepthWarps parts per block, which SlotSums adds up. `slot` is the
+// slot of row threadIdx.x of the tile, -1 for none; `left` are the tile's rows. The tile begins at
+// column `first_column` of the bank's matrices.
 template <class Shape, int kPack, bool kTransposed, class Left, class T>
 __device__ __forceinline__ void MultiplyBySlots(const Left& left, int slot, const T* bank,
                                                 int first_column, int columns, int depth,
@@ -258,8 +262,9 @@ __device__ __forceinline__ void MultiplyBySlots(const Left& left, int slot, cons
   AwaitSums<Shape>();
 }
 
-// Neighbouring sums of a row of the tile, from `column` of it on. Floats that are not finite are
-// summed again, term by term, as PlainUnlessFinite does it (tile_memory.cuh).
+// kCount consecutive sums of a row of the tile, from its column `column` on. Float sums that are
+// not finite are computed again, term by term, for the reason that PlainUnlessFinite gives
+// (tile_memory.cuh).
 template <class Shape, int kPack, int kCount, bool kTransposed, class Left, class T>
 __device__ __forceinline__ Vector<float, kCount> SlotSums(const typename Shape::Memory& memory,
                                                           int row, int column, const Left& left,

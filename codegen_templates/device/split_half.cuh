@@ -1,20 +1,22 @@
-// Floats as sums of two halves, x = unit (high + low / 2048), whose products on tensor cores are as
-// exact as those of floats: unit_a unit_b (high high + (high low + low high) / 2048). The product
-// of both lows would be below a float's last place. Neighbours in a row share the unit, a power of
-// two that brings the greatest of them near the greatest half. So `high` and `low` together have 22
-// bits of each number down to 2^-29 of the greatest one, and what is smaller is off by 2^-51 of
-// that at most.
+// Floats split into two halves (f16): x = unit (high + low / 2048). Products of split floats on
+// tensor cores are as exact as float products: unit_a unit_b (high_a high_b + (high_a low_b + low_a
+// high_b) / 2048). The product low_a low_b is left out; it would be below the last place of a
+// float. The numbers of a row's chunk, or of a column, share a unit, a power of two that brings the
+// greatest of them near the greatest half. So `high` and `low` together hold 22 bits of each number
+// down to 2^-29 of the greatest one; the error of smaller numbers is at most 2^-51 of the greatest
+// one.
 constexpr float kLowUnit = 1.0f / 2048;
 
-// Which of 16 halves a number is. Tensor cores want neighbours of the depth in a word; but a thread
-// that has read floats as mma.sync of floats wants them (MultiplyPiece) has numbers 4 apart.
+// The position among 16 halves at which number `number` of 16 is stored. Tensor cores take two
+// consecutive halves of the depth in one word, but a thread that has read floats in the layout of
+// mma.sync (MultiplyPiece) holds numbers that are 4 apart; so these two become neighbors.
 __device__ __forceinline__ constexpr int PlaceOfHalf(int number) {
   return number / 8 * 8 + number % 4 * 2 + number % 8 / 4;
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// The unit of numbers of which `greatest` is the greatest magnitude, and its reciprocal. That of
-// infinity leaves infinity what it is.
+// The unit of numbers whose greatest magnitude is `greatest`, and the reciprocal of the unit. With
+// the unit of infinity, infinity stays infinity.
 struct HalfUnit {
   float unit, reciprocal;
 };
@@ -25,14 +27,14 @@ __device__ __forceinline__ HalfUnit UnitOfHalves(float greatest) {
           __uint_as_float((2 * kOneExponent + kUnitsBelow - exponent) << kExponentBits)};
 }
 
-// Two numbers as halves in a word.
+// Two numbers, rounded to halves and packed in a word.
 __device__ __forceinline__ unsigned PackHalves(float lower, float upper) {
   unsigned halves;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(halves) : "f"(upper), "f"(lower));
   return halves;
 }
 
-// Splits two numbers into two words of halves.
+// Splits two numbers into `high` and `low`, two words of two halves each.
 __device__ __forceinline__ void SplitToHalves(float lower, float upper, float reciprocal,
                                               unsigned& high, unsigned& low) {
   lower *= reciprocal;
@@ -42,20 +44,21 @@ __device__ __forceinline__ void SplitToHalves(float lower, float upper, float re
                    (upper - NumberIn<Arithmetic::kHalf>(high, 1)) / kLowUnit);
 }
 
-// The greatest magnitude of the four threads that share a row.
+// The maximum over the four threads that share a row.
 __device__ __forceinline__ float GreatestOfRow(float greatest) {
   greatest = fmaxf(greatest, __shfl_xor_sync(~0u, greatest, 1));
   return fmaxf(greatest, __shfl_xor_sync(~0u, greatest, 2));
 }
 
-// Sums of products for 64 columns: of two highs, and of a high and a low.
+// Sums for 64 columns: `highs` of the products high x high, `crossed` of the products high x low
+// and low x high.
 struct SplitSums {
   float highs[8][4], crossed[8][4];
 };
 
-// Adds sums, whose products have ended, to those of floats. `units` are those of the thread's two
-// rows. Tensor cores round toward zero, so they add up few terms, and their sums are added to
-// nearest.
+// Adds the sums of a chunk, whose products have completed, to sums in float. `units` are the units
+// of the thread's two rows. Tensor cores round sums toward zero, so they add up only the few terms
+// of a chunk; float additions round to nearest.
 __device__ __forceinline__ void AddSplitSums(SplitSums& added, const float (&units)[2],
                                              float (&sums)[8][4]) {
   HoldSums(added.highs);

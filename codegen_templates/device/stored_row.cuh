@@ -1,12 +1,13 @@
-// Rows of embedding tables in the form that an artifact stores them in (passes/stored_rows.h has
-// the formulas). All is computed in doubles, so that a kernel, the runtime on a CPU and the
-// compiler give the same bits.
+// Rows of embedding tables in the forms in which an artifact stores them (passes/stored_rows.h has
+// the formulas). Everything is computed in double, so that a kernel, the runtime on a CPU and the
+// compiler produce the same bits.
 
-// How the elements of a row lie in memory. Codes belong to a row's scale and bias; two of int4
-// share a byte, the low bits first.
+// The format of the elements of a row in memory. kInt8, kInt4 and kFp8 are codes of a quantized
+// row, which has a scale and a bias. Two codes of int4 share a byte, the first in the low bits.
 enum class RowForm { kF32, kF16, kBF16, kF64, kInt8, kInt4, kFp8 };
 
-// value = code * scale + bias; `fits`: whether the form has a code for each element of the row.
+// The scale and bias of a quantized row: value = code * scale + bias. `fits` says whether the form
+// can represent each element of the row.
 struct RowFactors {
   float scale, bias;
   bool fits;
@@ -20,19 +21,20 @@ __device__ __forceinline__ bool IsFinite(double x) {
   return (__double_as_longlong(x) >> 52 & 0x7ff) != 0x7ff;
 }
 
-// To the nearest integer, ties to even, of numbers below 2^51.
+// Rounds to the nearest integer, ties to even. |x| must be below 2^51.
 __device__ __forceinline__ double RoundToInteger(double x) {
   constexpr double kShift = 6755399441055744.0;  // 1.5 * 2^52
   return (x + kShift) - kShift;
 }
 
-// The value of a float of 16 bits.
+// The value of a 16-bit float with `mantissa_bits` bits of mantissa: 10 for float16, 7 for
+// bfloat16.
 __device__ __forceinline__ double Widen16(unsigned short bits, int mantissa_bits) {
   const int bias = (1 << (14 - mantissa_bits)) - 1;
   const long long magnitude = bits & 0x7fff;
   const bool is_special = magnitude >> mantissa_bits == (1 << (15 - mantissa_bits)) - 1;
-  // In the place of a double's exponent it lacks 1023 - bias; the product adds that, to
-  // subnormals, too.
+  // Shifted into the fields of a double, the exponent is too small by 1023 - bias. The product
+  // corrects that, for subnormals, too.
   double value = __longlong_as_double(magnitude << (52 - mantissa_bits)) * PowerOf2(1023 - bias);
   if (is_special) {  // an infinity or NaN
     const long long mantissa = magnitude & ((1 << mantissa_bits) - 1);
@@ -41,7 +43,7 @@ __device__ __forceinline__ double Widen16(unsigned short bits, int mantissa_bits
   return (bits & 0x8000) != 0 ? -value : value;
 }
 
-// The nearest float of 16 bits, ties to even, rounded once.
+// The nearest 16-bit float, ties to even, rounded only once.
 __device__ __forceinline__ unsigned short Narrow16(double value, int mantissa_bits) {
   const int bias = (1 << (14 - mantissa_bits)) - 1;
   const int most_exponent = 2 * bias + 1;
@@ -61,12 +63,13 @@ __device__ __forceinline__ unsigned short Narrow16(double value, int mantissa_bi
   const long long remainder = significand & ((1LL << shift) - 1), half = 1LL << (shift - 1);
   long long rounded = significand >> shift;
   if (remainder > half || (remainder == half && (rounded & 1) != 0)) ++rounded;
-  // A carry out of the mantissa is the next exponent, and past the largest number infinity.
+  // A carry out of the mantissa increments the exponent; from the largest number it leads to
+  // infinity.
   if (exponent > 0) rounded += static_cast<long long>(exponent) << mantissa_bits;
   return static_cast<unsigned short>(sign | rounded);
 }
 
-// The nearest E4M3 number, ties to even, of a number that is none above 448.
+// The nearest E4M3 number, ties to even; magnitudes above 448 become 448. `value` is not NaN.
 __device__ __forceinline__ unsigned char ToE4M3(double value) {
   const int sign = __double_as_longlong(value) < 0 ? 0x80 : 0;
   const double magnitude = sign != 0 ? -value : value;
@@ -75,11 +78,12 @@ __device__ __forceinline__ unsigned char ToE4M3(double value) {
   int exponent = static_cast<int>(__double_as_longlong(magnitude) >> 52) - 1023;
   if (exponent < -6) exponent = -6;
   const int steps = static_cast<int>(RoundToInteger(magnitude * PowerOf2(3 - exponent)));
-  // 8 steps are the implicit one of the mantissa; 16 carry into the next exponent.
+  // 8 steps are the implicit leading one of the mantissa; 16 steps carry into the next exponent.
   return static_cast<unsigned char>(sign | (((exponent + 6) << 3) + steps));
 }
 
-// The least float that is not below `value`, so that quotients by it stay within their range.
+// The least float that is not below `value`. Scales are rounded up so that codes, which are
+// quotients by the scale, stay within their range.
 __device__ __forceinline__ float RoundUpToFloat(double value) {
   const float nearest = static_cast<float>(value);
   if (!(nearest < value)) return nearest;
@@ -100,7 +104,7 @@ __device__ __forceinline__ double ElementOf(RowForm form, const void* row, int c
   }
 }
 
-// Of integers: bias = min, scale = (max - min) / greatest.
+// The factors of a row of integer codes 0..greatest: bias = min, scale = (max - min) / greatest.
 __device__ __forceinline__ RowFactors IntegerFactors(RowForm from, const void* row, int columns,
                                                      double greatest) {
   double least = ElementOf(from, row, 0), most = least;
@@ -117,7 +121,7 @@ __device__ __forceinline__ RowFactors IntegerFactors(RowForm from, const void* r
   return {scale, bias, fits};
 }
 
-// Of fp8: scale = max |x| / 448.
+// The factors of a row of fp8 codes: scale = max |x| / 448, bias = 0.
 __device__ __forceinline__ RowFactors Fp8Factors(RowForm from, const void* row, int columns) {
   double most = 0.0;
   bool are_finite = true;
@@ -130,11 +134,12 @@ __device__ __forceinline__ RowFactors Fp8Factors(RowForm from, const void* row, 
   return {scale, 0.0f, are_finite && IsFinite(static_cast<float>(448.0 * scale))};
 }
 
-// Floats have no factors. They hold NaN and infinities; only a finite number that would be rounded
-// to an infinity is lost.
+// Floats have no factors. They can represent NaN and infinities; a row does not fit only if a
+// finite number would be rounded to infinity.
 __device__ __forceinline__ RowFactors FloatFactors(RowForm from, const void* row, RowForm to,
                                                    int columns) {
-  // Half a step above the greatest number, (2 - 2^-mantissa_bits) * 2^exponent.
+  // The least magnitude that is rounded to infinity: half a step above the greatest number, (2 -
+  // 2^-mantissa_bits) * 2^exponent.
   const double limit = to == RowForm::kF16    ? 65520.0
                        : to == RowForm::kBF16 ? (2.0 - PowerOf2(-8)) * PowerOf2(127)
                                               : (2.0 - PowerOf2(-24)) * PowerOf2(127);
@@ -154,7 +159,7 @@ __device__ __forceinline__ RowFactors FactorsOf(RowForm from, const void* row, R
   return FloatFactors(from, row, to, columns);
 }
 
-// The integer that stands for `x`; a row of equal elements has a scale of 0 and codes of 0.
+// The integer code of `x`. A row of equal elements has scale 0, and all its codes are 0.
 __device__ __forceinline__ int CodeOf(double x, RowFactors factors, double greatest) {
   if (!(factors.scale > 0.0f)) return 0;
   double code = (x - factors.bias) / factors.scale;
@@ -163,7 +168,8 @@ __device__ __forceinline__ int CodeOf(double x, RowFactors factors, double great
   return static_cast<int>(RoundToInteger(code));
 }
 
-// Stores a row that fits. `factors_row` gets scale and bias of integers, the scale of fp8.
+// Converts a row that fits and stores it. `factors_row` receives the scale and bias of integer
+// codes, or the scale of fp8 codes.
 __device__ __forceinline__ void StoreRow(RowForm from, const void* row, RowForm to, int columns,
                                          void* stored, float* factors_row) {
   const bool has_codes = to == RowForm::kInt8 || to == RowForm::kInt4 || to == RowForm::kFp8;
@@ -188,7 +194,7 @@ __device__ __forceinline__ void StoreRow(RowForm from, const void* row, RowForm 
       case RowForm::kInt8:
         bytes[c] = static_cast<unsigned char>(CodeOf(x, factors, 255.0));
         break;
-      case RowForm::kInt4: {  // the element behind the last column of an odd row is 0
+      case RowForm::kInt4: {  // with an odd number of columns, the last high code is 0
         const int low = CodeOf(x, factors, 15.0);
         const bool has_high = c + 1 < columns;
         const int high = has_high ? CodeOf(ElementOf(from, row, c + 1), factors, 15.0) : 0;

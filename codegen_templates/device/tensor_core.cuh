@@ -1,17 +1,17 @@
-// Products of small matrices on tensor cores, whose elements are packed in words of 32 bits.
+// Products of small matrices on tensor cores. The elements are packed in words of 32 bits.
 
-// What is multiplied, and how.
+// The format in which tensor cores multiply.
 enum class Arithmetic {
-  kTf32,       // floats, rounded to 11 bits
-  kSplitTf32,  // floats as the sum of two such numbers: three products, as exact as those of floats
-  kSplitHalf,  // the same of two halves
+  kTf32,       // floats, rounded to 11 significant bits
+  kSplitTf32,  // floats split into two TF32 numbers: three products, as exact as f32
+  kSplitHalf,  // floats split into two halves (split_half.cuh)
   kHalf,
   kBFloat16,
   kFloat8,       // E4M3, four in a word
-  kShortFloat8,  // the same, of sums so short that tensor cores add them up
+  kShortFloat8,  // E4M3 sums so short that tensor cores accumulate them alone
 };
 
-// Whether elements are floats, one in a word.
+// Whether the elements in memory are floats, one in each word.
 template <Arithmetic kArithmetic>
 constexpr bool kIsOfFloats =
     kArithmetic == Arithmetic::kTf32 || kArithmetic == Arithmetic::kSplitTf32 ||
@@ -20,13 +20,13 @@ constexpr bool kIsOfFloats =
 __device__ __forceinline__ bool IsFinite(float x) { return fabsf(x) <= 3.40282347e+38f; }
 
 #ifdef __CUDACC__
-// The nearest float with 11 significant bits (Dekker's split, with 2^13 + 1). The result is NaN for
-// infinities and for numbers above 2^114.
+// The nearest float with 11 significant bits, by Dekker's split with the factor 2^13 + 1. The
+// result is NaN for infinities and for magnitudes above 2^114.
 __device__ __forceinline__ float RoundTo11Bits(float x) {
   return __fmaf_rn(x, -8192.0f, __fmul_rn(x, 8193.0f));
 }
 
-// PTX's name of a 16-bit format.
+// The name of a 16-bit format in PTX.
 template <Arithmetic kArithmetic>
 struct HalfType {
   static constexpr char kPtx[] = "f16";
@@ -36,9 +36,9 @@ struct HalfType<Arithmetic::kBFloat16> {
   static constexpr char kPtx[] = "bf16";
 };
 
-// sums += a x b for a piece of 16 x 8 sums and 8 words of depth (mma.sync). A thread has rows
-// lane / 4 and lane / 4 + 8 of `a`, column lane / 4 of `b`, and words lane % 4 and lane % 4 + 4 of
-// each.
+// sums += a x b for a piece of 16 x 8 sums and 8 words of depth (mma.sync). A thread holds words
+// lane % 4 and lane % 4 + 4 of rows lane / 4 and lane / 4 + 8 of `a`, and of column lane / 4 of
+// `b`.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void MultiplyPiece(float (&sums)[4], const unsigned (&a)[4],
                                               const unsigned (&b)[2]) {
@@ -56,7 +56,7 @@ __device__ __forceinline__ void MultiplyPiece(float (&sums)[4], const unsigned (
   }
 }
 
-// sums += a x b for kRowPieces x kColumnPieces pieces side by side.
+// sums += a x b for kRowPieces x kColumnPieces adjacent pieces.
 template <Arithmetic kArithmetic, int kRowPieces, int kColumnPieces>
 __device__ __forceinline__ void MultiplyPieces(float (&sums)[kRowPieces][kColumnPieces][4],
                                                const unsigned (&a)[kRowPieces][4],
@@ -68,7 +68,8 @@ __device__ __forceinline__ void MultiplyPieces(float (&sums)[kRowPieces][kColumn
   }
 }
 
-// Rounds floats to TF32 and stores what that loses in `low`. Other elements stay as they are.
+// Rounds floats to TF32 and stores the rounding errors in `low`. Elements of other formats stay as
+// they are.
 template <Arithmetic kArithmetic, int kCount>
 __device__ __forceinline__ void SplitWords(unsigned (&words)[kCount], unsigned (&low)[kCount]) {
   if constexpr (kIsOfFloats<kArithmetic>) {
@@ -76,13 +77,14 @@ __device__ __forceinline__ void SplitWords(unsigned (&words)[kCount], unsigned (
       const float x = __uint_as_float(words[i]);
       const float high = RoundTo11Bits(x);
       words[i] = __float_as_uint(high);
-      low[i] = __float_as_uint(x - high);  // tensor cores read 11 bits of it
+      low[i] = __float_as_uint(x - high);  // tensor cores use its upper 11 significant bits
     }
   }
 }
 #endif
 
-// Element number `i` of a word, as a float; `i` is 0 for floats. E4M3 has FromE4M3 (float8.cuh).
+// Element number `i` of a word, as a float; `i` is 0 for floats. For E4M3, see FromE4M3
+// (float8.cuh).
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ float NumberIn(unsigned word, int i) {
   const unsigned bits = word >> 16 * i & 0xffffu;

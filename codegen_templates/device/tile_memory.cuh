@@ -1,23 +1,23 @@
-// What kernels for tiles of the product a x b^T have in common: they copy chunks of rows to shared
-// memory, and read the sums that stand there in the end.
+// Functions that all kernels for tiles of the product a x b^T share: they copy chunks of rows to
+// shared memory, and read the finished sums from there.
 
-// Whether the kernel makes the left operand itself (made_operand.cuh) instead of reading it.
+// Whether the kernel computes the left operand itself (made_operand.cuh) instead of reading it.
 template <class Left>
 constexpr bool kIsMade = true;
 template <class T>
 constexpr bool kIsMade<const T*> = false;
 
-// Starts to copy chunk number `chunk`, Shape::kChunkBytes of each of kRows rows, to where
-// `to.at(row, word)` says. `rows` rows with `row_bytes` bytes each exist. Zeros stand behind a
-// row's end and behind the last row; nothing is read for them, since all blocks would wait for the
-// same few cache lines.
+// Starts to copy chunk number `chunk`, Shape::kChunkBytes of each of kRows rows, to the addresses
+// that `to.at(row, word)` returns. `rows` rows with `row_bytes` bytes each exist; the bytes beyond
+// a row's end and the rows beyond the last one become zeros. Nothing is read for these zeros;
+// otherwise all blocks would wait for the same few cache lines.
 template <class Shape, int kCopyBytes, int kRows, class Rows, class T>
 __device__ __forceinline__ void LoadChunk(Rows& to, const T* from, int rows, int row_bytes,
                                           int chunk) {
-  constexpr int kCopies = Shape::kChunkBytes / kCopyBytes;  // of a row
+  constexpr int kCopies = Shape::kChunkBytes / kCopyBytes;  // per row
   constexpr int kPlaces = kCopies < Shape::kThreads ? kCopies : Shape::kThreads;
   constexpr int kRowStep = Shape::kThreads / kPlaces;
-  const int thread = threadIdx.x % Shape::kThreads;  // as it is, but known to be below
+  const int thread = threadIdx.x % Shape::kThreads;  // lets the compiler know its range
 #pragma unroll
   for (int copy = 0; copy < kCopies / kPlaces; ++copy) {
     const int place = (copy * kPlaces + thread % kPlaces) * kCopyBytes;
@@ -35,9 +35,10 @@ __device__ __forceinline__ void LoadChunk(Rows& to, const T* from, int rows, int
   }
 }
 
-// What is added to the sums of a tile while warps have them in registers: nothing.
+// The addend of a product without one. (An addend is added to the sums of a tile while warps hold
+// them in registers.)
 struct NoAddend {
-  static constexpr bool kHasChunks = false;  // for tiles by warpgroups
+  static constexpr bool kHasChunks = false;  // for warpgroup tiles
   __device__ __forceinline__ static constexpr int ChunkCount() { return 0; }
   template <class Shape>
   __device__ __forceinline__ void FillStages(int, typename Shape::Memory&) const {}
@@ -46,7 +47,7 @@ struct NoAddend {
   __device__ __forceinline__ float At(int, int) const { return 0.0f; }
 };
 
-// A sum of the tile: the parts of the warps that share out the depth, added up.
+// One sum of the tile: it adds up the parts of the warps that divide the depth among them.
 template <class Shape>
 __device__ __forceinline__ float TileSum(const typename Shape::Memory& memory, int row,
                                          int column) {
@@ -55,8 +56,8 @@ __device__ __forceinline__ float TileSum(const typename Shape::Memory& memory, i
   return sum;
 }
 
-// Neighbouring sums from `column` on, a multiple of their count: the parts of the warps that share
-// out the depth, added up.
+// kCount consecutive sums from `column` on, a multiple of kCount: each adds up the parts of the
+// warps that divide the depth among them.
 template <class Shape, int kCount>
 __device__ __forceinline__ Vector<float, kCount> TileSums(const typename Shape::Memory& memory,
                                                           int row, int column) {
@@ -68,10 +69,11 @@ __device__ __forceinline__ Vector<float, kCount> TileSums(const typename Shape::
   return sums;
 }
 
-// The sums of a row of `a` and neighbouring rows of `b`. One that is not finite is made again, term
-// by term: infinity cannot be split in two TF32 numbers, so that its products may have become NaN.
-// `a_at(k)` is element k of a's row, and `b` points to the first of b's rows. This is rare, so that
-// the loop is short rather than fast.
+// Corrects sums that are not finite. An infinity cannot be split into two TF32 numbers, so that its
+// products may have become NaN; such a sum is computed again in float, term by term. `sums` are
+// those of one row of `a` and kCount consecutive rows of `b`; `a_at(k)` is element k of the row of
+// `a`, and `b` points to the first of the rows of `b`. This is rare, so the loop is short rather
+// than fast.
 template <int kCount, class Element>
 __device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float, kCount> sums,
                                                                    const Element& a_at,
@@ -90,7 +92,7 @@ __device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float,
   return sums;
 }
 
-// The same for a row of `a` in memory.
+// The same if the row of `a` is in memory.
 template <int kCount>
 __device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float, kCount> sums,
                                                                    const float* a, const float* b,
@@ -99,7 +101,7 @@ __device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float,
       sums, [=](int k) { return a[k]; }, b, depth);
 }
 
-// The same for one sum.
+// The same for a single sum.
 template <class Row>
 __device__ __forceinline__ float PlainUnlessFinite(float sum, const Row& a, const float* b,
                                                    int depth) {

@@ -1,6 +1,6 @@
-// Conversions of floats to integers, rounded toward zero. Out of range they give the nearest
-// integer, and 0 for NaN. The GPU's own conversion saturates (but makes the smallest integer of
-// most NaNs); in C++ the conversion would be undefined.
+// Conversions of floats to integers, rounded toward zero. A value out of range gives the nearest
+// integer, and NaN gives 0. The conversion instruction of the GPU saturates as well, but turns most
+// NaNs into the smallest integer; in C++ a conversion out of range is undefined.
 
 template <class Real>
 __device__ __forceinline__ int TruncateToInt(Real x) {
@@ -22,7 +22,7 @@ __device__ __forceinline__ long long TruncateToLong(Real x) {
   return static_cast<long long>(x);
 }
 
-// Negative numbers wrap around, as they do in a cast by way of a signed integer.
+// Negative numbers wrap around, as in a cast through a signed integer.
 template <class Real>
 __device__ __forceinline__ unsigned long long TruncateToUnsignedLong(Real x) {
   if (x < Real(9223372036854775808.0) || x != x) {

@@ -1,9 +1,9 @@
-// Products by a warpgroup (four warps) on the tensor cores of compute capability 9.0a (wgmma).
-// These run while the threads go on, and read the right operand from shared memory.
+// Products by a warpgroup (four warps) on the tensor cores of sm_90a (wgmma). They are
+// asynchronous: the threads go on while they run. They read the right operand from shared memory.
 
-// kRows rows of kWords words, a multiple of 32, in shared memory. They lie in panels that are 32
-// words wide, in which vector number i of a row, 4 words, has place i ^ row % 8. So the same vector
-// of 8 rows lies in 32 different banks.
+// kRows rows of kWords words, a multiple of 32, in shared memory. They are stored in panels that
+// are 32 words wide. Vector number i (4 words) of a row of a panel is stored at place i ^ (row %
+// 8), the 128-byte swizzle of wgmma. So the same vector of 8 rows lies in 32 different banks.
 template <int kRows, int kWords>
 struct alignas(1024) PanelRows {
   static constexpr int kPanelWords = 32;
@@ -18,15 +18,15 @@ struct alignas(1024) PanelRows {
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// Describes a panel to tensor cores (PTX's matrix descriptor): where in it they begin, at a row
-// that is a multiple of 8, and that 8 rows take 1024 bytes.
+// The matrix descriptor (PTX) of a panel: `begin` is the address at which tensor cores begin, at a
+// row that is a multiple of 8; 8 rows take 1024 bytes.
 __device__ __forceinline__ unsigned long long DescribePanel(const void* begin) {
   constexpr unsigned long long kSwizzle128Bytes = 1ull << 62, kEightRows = 1024ull / 16 << 32;
   const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(begin));
   return kSwizzle128Bytes | kEightRows | (address & 0x3ffffu) / 16;
 }
 
-// What to add to a description so that it begins `words` words further on, a multiple of 4.
+// What to add to a descriptor so that it begins `words` words further on, a multiple of 4.
 __device__ __forceinline__ constexpr unsigned long long PanelWords(int words) { return words / 4; }
 
 // Makes what this thread has stored to shared memory visible to tensor cores.
@@ -34,17 +34,17 @@ __device__ __forceinline__ void ShowTensorCores() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Comes before products whose sums or left operands other instructions have written.
+// Must precede products whose sums or left operands were written by other instructions.
 __device__ __forceinline__ void BeginProducts() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-// Closes the group of the products that were started since the last call.
+// Makes one group of all products that were started since the last call.
 __device__ __forceinline__ void CloseProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Waits until at most kPending closed groups of products are still on their way.
+// Waits until at most kPending of the most recent groups of products are still running.
 template <int kPending>
 __device__ __forceinline__ void AwaitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
@@ -57,10 +57,10 @@ __device__ __forceinline__ void HoldSums(float (&sums)[kPieces][4]) {
   for (int i = 0; i < 4 * kPieces; ++i) asm volatile("" : "+f"(sums[i / 4][i % 4])::"memory");
 }
 
-// sums = a x b, or sums += a x b if `add`, for 64 rows (16 of each warp), 64 columns (8 pieces of
-// sums) and 8 words of depth, of a 16-bit format. `a` and `sums` have the layout of mma.sync; `b`
-// describes a panel that has a row for each column or, if kTurned, a row for each step of the
-// depth.
+// sums = a x b, or sums += a x b if `add` is true, for 64 rows (16 per warp), 64 columns (8 pieces
+// of sums) and 8 words of depth, in a 16-bit format. `a` and `sums` have the layout of mma.sync;
+// `b` is the descriptor of a panel that has a row for each column or, if kTurned, a row for each
+// step of the depth.
 template <Arithmetic kArithmetic, bool kTurned>
 __device__ __forceinline__ void MultiplyByPanel(float (*sums)[4], const unsigned (&a)[4],
                                                 unsigned long long b, bool add) {
@@ -82,7 +82,8 @@ __device__ __forceinline__ void MultiplyByPanel(float (*sums)[4], const unsigned
         "n"(kTurned), "C"(HalfType<kArithmetic>::kPtx));
 }
 
-// PTX's name of a product of two panels, and whether it says that neither is turned.
+// The name in PTX of a product of two panels, and the operands that say that neither is transposed;
+// products of E4M3 have no such operands.
 template <Arithmetic kArithmetic>
 struct PairOfPanels {
   static constexpr char kPtx[] = "m64n64k16.f32.f16.f16", kTurns[] = ", 0, 0";
@@ -96,9 +97,9 @@ struct PairOfPanels<Arithmetic::kShortFloat8> {
   static constexpr char kPtx[] = "m64n64k32.f32.e4m3.e4m3", kTurns[] = "";
 };
 
-// sums = a x b, or sums += a x b if `add`, for 64 rows, 64 columns and 8 words of depth, of
-// numbers of 16 or 8 bits. Both `a` and `b` describe panels, with a row for each row or column of
-// the sums.
+// sums = a x b, or sums += a x b if `add` is true, for 64 rows, 64 columns and 8 words of depth, in
+// a format of 16 or 8 bits. Both `a` and `b` are descriptors of panels, which have a row for each
+// row or column of the sums.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void MultiplyPanels(float (&sums)[8][4], unsigned long long a,
                                                unsigned long long b, bool add) {
@@ -120,7 +121,7 @@ __device__ __forceinline__ void MultiplyPanels(float (&sums)[8][4], unsigned lon
         "C"(PairOfPanels<kArithmetic>::kTurns));
 }
 
-// PTX's name of a product of floats or of E4M3.
+// The name in PTX of a product of floats or of E4M3.
 template <Arithmetic kArithmetic>
 struct PanelProduct {
   static constexpr char kPtx[] = "m64n64k8.f32.tf32.tf32";
@@ -132,13 +133,14 @@ struct PanelProduct<Arithmetic::kFloat8> {
 template <>
 struct PanelProduct<Arithmetic::kShortFloat8> : PanelProduct<Arithmetic::kFloat8> {};
 
-// sums = a x b, or sums += a x b if `add`, for 64 rows, 64 columns and 32 words of depth, of
-// floats or of E4M3. `a` has the layout of mma.sync, four times; `b` describes a panel with a row
-// for each column. Four products in one statement compile faster than in four statements.
+// sums = a x b, or sums += a x b if `add` is true, for 64 rows, 64 columns and 32 words of depth,
+// of floats or of E4M3. `a` holds four steps in the layout of mma.sync; `b` is the descriptor of a
+// panel with a row for each column. Four products in one asm statement compile faster than four
+// statements.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void MultiplyByWholePanel(float (&sums)[8][4], const unsigned (&a)[4][4],
                                                      unsigned long long b, bool add) {
-  constexpr int kStep = 32 / 16;  // bytes, as descriptions count them
+  constexpr int kStep = 32 / 16;  // descriptors count in units of 16 bytes
   asm volatile(
       "{\n.reg .pred add;\nsetp.ne.b32 add, %52, 0;\n"
       "wgmma.mma_async.sync.aligned.%53 "
@@ -171,6 +173,6 @@ __device__ __forceinline__ void MultiplyByWholePanel(float (&sums)[8][4], const 
         "C"(PanelProduct<kArithmetic>::kPtx));
 }
 #else
-// Elsewhere there is nothing to show.
+// Without wgmma there is nothing to do.
 __device__ __forceinline__ void ShowTensorCores() {}
 #endif

@@ -1,21 +1,22 @@
-// How the warpgroups of a block share out a multiprocessor's registers and memory
-// (matmul_warpgroup.cuh).
+// How the registers and the shared memory of a multiprocessor are divided among the warpgroups of
+// its blocks (matmul_warpgroup.cuh).
 
-// Of shared memory that blocks of a multiprocessor have at most.
+// The shared memory, in bytes, that the blocks of a multiprocessor have together.
 constexpr int kMostSharedBytes = 232448;
 
-// Whether two blocks share a multiprocessor, each with half of its registers and memory: one stores
-// its tile while the other multiplies. Where threads add sums of chunks, the tiles of one warpgroup
-// do, and of floats that are split the smallest of these.
+// Whether two blocks run on a multiprocessor, each with half of its registers and shared memory, so
+// that one stores its tile while the other multiplies. If threads add sums of chunks (kAddsChunks),
+// only tiles with one multiplying warpgroup do so; with split floats, only those of 64 columns.
 template <class Shape, bool kMakes>
 constexpr bool kHasNeighbour =
     !kMakes && (!Shape::kAddsChunks || Shape::kGroups == 1) &&
     (Shape::kIsSplit ? Shape::kColumns == 64
                      : 2 * sizeof(typename Shape::Memory) <= kMostSharedBytes);
 
-// Registers of a thread: at first and in the end; of those that fill stages, which leave them to
-// those that multiply, more of them if they only copy. All together are no more than the block
-// has, so that none waits for another block.
+// Registers per thread: `at_first` when the kernel starts and ends; `of_filling` for the threads
+// that fill stages, which release registers, and most if they only copy; `of_multiplying` for the
+// threads that multiply, which take the released ones. The totals never exceed the registers of the
+// block, so that no block waits for another one.
 struct RegisterShares {
   int at_first, of_filling, of_multiplying;
 };
@@ -27,20 +28,21 @@ __device__ constexpr RegisterShares SharesOfRegisters(int groups, bool has_neigh
 template <class Shape, bool kMakes>
 constexpr RegisterShares kRegisters = SharesOfRegisters(Shape::kGroups,
                                                         kHasNeighbour<Shape, kMakes>, kMakes);
-// One warpgroup that multiplies has enough, unless it adds sums of chunks beside another block.
+// Whether registers are moved between warpgroups. A single multiplying warpgroup has enough of
+// them, unless it adds sums of chunks and another block runs on the multiprocessor.
 template <class Shape, bool kMakes>
 constexpr bool kSharesRegisters = Shape::kGroups == 2 ||
                                   (Shape::kAddsChunks && kHasNeighbour<Shape, kMakes>);
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// Leaves registers to the threads that multiply.
+// Releases registers for the threads that multiply.
 template <class Shape, bool kMakes>
 __device__ __forceinline__ void LeaveRegisters() {
   if constexpr (kSharesRegisters<Shape, kMakes>)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters<Shape, kMakes>.of_filling));
 }
 
-// Takes the registers that LeaveRegisters leaves.
+// Acquires the registers that LeaveRegisters releases.
 template <class Shape, bool kMakes>
 __device__ __forceinline__ void TakeRegisters() {
   if constexpr (kSharesRegisters<Shape, kMakes>)
@@ -48,14 +50,14 @@ __device__ __forceinline__ void TakeRegisters() {
         "setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters<Shape, kMakes>.of_multiplying));
 }
 
-// Gives back what TakeRegisters took.
+// Releases what TakeRegisters acquired.
 template <class Shape, bool kMakes>
 __device__ __forceinline__ void ReturnRegisters() {
   if constexpr (kSharesRegisters<Shape, kMakes>)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters<Shape, kMakes>.at_first));
 }
 
-// Takes back what LeaveRegisters left.
+// Acquires again what LeaveRegisters released.
 template <class Shape, bool kMakes>
 __device__ __forceinline__ void TakeRegistersBack() {
   if constexpr (kSharesRegisters<Shape, kMakes>)

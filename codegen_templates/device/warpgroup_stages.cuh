@@ -1,4 +1,4 @@
-// The stages of a tile by warpgroups (matmul_warpgroup.cuh): how they are filled and read.
+// The pipeline stages of warpgroup tiles (matmul_warpgroup.cuh): how they are filled and read.
 
 // The sizes of a tile.
 template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kStages_, int kClusterBlocks_ = 1>
@@ -8,19 +8,21 @@ struct WarpgroupShape {
   static constexpr bool kIsFloat8 =
       kArithmetic == Arithmetic::kFloat8 || kArithmetic == Arithmetic::kShortFloat8;
   static constexpr bool kHasUnits = kIsSplit || kIsFloat8;
-  // Whether sums of a chunk are added to floats, for which a thread holds them twice.
+  // Whether the sums of each chunk are computed apart and then added in float. A thread then holds
+  // the sums twice.
   static constexpr bool kAddsChunks = kIsSplit || kArithmetic == Arithmetic::kFloat8;
   static constexpr int kRows = kRows_, kColumns = kColumns_, kStages = kStages_;
   static constexpr int kClusterBlocks = kHasClusters ? kClusterBlocks_ : 1;
-  static constexpr int kGroups = kRows / 64;  // that multiply
+  static constexpr int kGroups = kRows / 64;  // warpgroups that multiply
   static constexpr int kThreads = 128 * (kGroups + 1);
-  static constexpr int kPanelWords = 32, kPanelBytes = 4 * kPanelWords;  // of a row of `b`
-  // Of a row of `a`: what a panel has as halves are twice as many words as floats.
+  static constexpr int kPanelWords = 32, kPanelBytes = 4 * kPanelWords;  // per row of `b`
+  // Words per row of `a`. The panel's numbers, which are halves, take twice as many words as floats
+  // in `a`.
   static constexpr int kChunkWords = kIsSplit ? 2 * kPanelWords : kPanelWords;
   static constexpr int kChunkBytes = 4 * kChunkWords;
   static constexpr int kSteps = kPanelWords / 8;
   static constexpr int kBlocks = kColumns / 64;
-  static constexpr int kDepthWarps = 1;            // that share out the sums
+  static constexpr int kDepthWarps = 1;            // the depth of a chunk is not divided
   static constexpr int kParts = kIsSplit ? 2 : 1;  // `high` and `low`
 
   struct Chunk {
@@ -33,34 +35,34 @@ struct WarpgroupShape {
       float sums[kDepthWarps][kRows][kColumns + 8];
     };
     CopyBarrier filled[kStages], used[kStages];
-    float units[kHasUnits ? kColumns : 1];  // of the columns' numbers
+    float units[kHasUnits ? kColumns : 1];  // one per column
   };
-  // Who fills the stages, as LoadChunk and MakeChunk want it.
+  // The warpgroup that fills the stages, in the form that LoadChunk and MakeChunk expect.
   struct Filling {
     static constexpr int kThreads = 128, kRows = kRows_;
     static constexpr int kChunkBytes = 4 * kChunkWords;
-    static constexpr bool kBypass = true;  // of the first cache
+    static constexpr bool kBypass = true;  // copies bypass the L1 cache
   };
-  // A thread's words of `a` in a chunk, as for mma.sync.
+  // A thread's words of `a` in a chunk, in the layout of mma.sync.
   struct LeftWords {
     unsigned parts[kParts][kSteps][4];
-    float units[2];  // of the halves of its two rows
+    float units[2];  // of the thread's two rows
   };
 };
 
-// How many chunks a row has.
+// The number of chunks of a row.
 template <class Shape>
 __device__ __forceinline__ int ChunksOf(int row_bytes) {
   return (row_bytes + Shape::kChunkBytes - 1) / Shape::kChunkBytes;
 }
 
-// Bytes of 64 columns' panels, behind which stand the units of their numbers.
+// The size, in bytes, of the panels of 64 columns; the units of these columns follow them.
 template <class Shape>
 __device__ __forceinline__ int PanelsBytes(int row_bytes) {
   return ChunksOf<Shape>(row_bytes) * Shape::kParts * 64 * Shape::kPanelBytes;
 }
 
-// The panels of 64 columns, from `column` on.
+// Points to the panels of the 64 columns that `column` belongs to.
 template <class Shape>
 __device__ __forceinline__ const char* PanelsOf(const void* panels, int column, int row_bytes) {
   constexpr int kUnitBytes = Shape::kHasUnits ? 64 * sizeof(float) : 0;
@@ -68,12 +70,12 @@ __device__ __forceinline__ const char* PanelsOf(const void* panels, int column, 
   return static_cast<const char*>(panels) + column / 64 * bytes;
 }
 
-// Neighbouring chunks.
+// A range of chunks.
 struct ChunkRange {
   int first, count;
 };
 
-// The chunks that this block multiplies. A cluster has no more blocks than there are chunks.
+// The chunks that this block multiplies. A cluster never has more blocks than there are chunks.
 template <class Shape>
 __device__ __forceinline__ ChunkRange ChunksOfBlock(int row_bytes) {
   const int chunks = ChunksOf<Shape>(row_bytes);
@@ -86,11 +88,11 @@ __device__ __forceinline__ ChunkRange ChunksOfBlock(int row_bytes) {
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// Waits for all threads of the block, which may call this at different places.
+// Waits for all threads of the block. They may call this at different places of the code.
 __device__ __forceinline__ void AwaitBlock() { asm volatile("bar.sync 0;" ::: "memory"); }
 
-// Starts to copy the panels of a chunk, whose number counts from the block's first one, and with
-// that the columns' units.
+// Starts to copy the panels of a chunk; `chunk` counts from the block's first chunk. With chunk 0
+// it also copies the columns' units.
 template <class Shape>
 __device__ __forceinline__ void CopyPanels(const void* panels, int columns, int row_bytes,
                                            int first_chunk, int chunk,
@@ -113,9 +115,9 @@ __device__ __forceinline__ void CopyPanels(const void* panels, int columns, int 
   }
 }
 
-// Fills the stages with one chunk after another, each as soon as the chunk before it in its stage
-// is used, and then with those of the addend. The panels of the first ones are on their way
-// already.
+// Fills the stages with one chunk after another, each as soon as the previous chunk of its stage
+// has been used, and then with the chunks of the addend. StartPanels has already started to copy
+// the panels of the first chunks.
 template <class Shape, int kCopyBytes, class Left, class Addend>
 __device__ __forceinline__ void FillStages(const Left& a, int rows, const void* panels, int columns,
                                            int row_bytes, typename Shape::Memory& memory,
@@ -144,8 +146,8 @@ __device__ __forceinline__ void FillStages(const Left& a, int rows, const void* 
   AwaitBlock();
 }
 
-// Reads the thread's numbers in 8 words of `a` from `word` on, as for mma.sync of floats, for 16
-// rows from `row` on.
+// Reads the thread's share of 16 rows of `a`, from `row` on, and 8 words, from `word` on, in the
+// layout of mma.sync.
 template <class Rows>
 __device__ __forceinline__ void ReadPiece(const Rows& a, int row, int word, unsigned (&words)[4]) {
   const int lane = threadIdx.x % 32;
@@ -157,7 +159,7 @@ __device__ __forceinline__ void ReadPiece(const Rows& a, int row, int word, unsi
                : "memory");
 }
 
-// Reads the thread's words of `a` in a chunk, and rounds them.
+// Reads the thread's words of `a` in a chunk, and rounds floats to TF32.
 template <class Shape>
 __device__ __forceinline__ void ReadLeft(const typename Shape::Chunk& chunk, int first_row,
                                          typename Shape::LeftWords& words) {
@@ -170,8 +172,8 @@ __device__ __forceinline__ void ReadLeft(const typename Shape::Chunk& chunk, int
   }
 }
 
-// Tells the compiler that the words are used here: it must have made them, and not reused their
-// registers yet.
+// Tells the compiler that the words are used here, so that it computes them before this point and
+// does not reuse their registers earlier.
 template <class Shape>
 __device__ __forceinline__ void HoldLeft(const typename Shape::LeftWords& words) {
 #pragma unroll
@@ -181,7 +183,7 @@ __device__ __forceinline__ void HoldLeft(const typename Shape::LeftWords& words)
   }
 }
 
-// Starts the products of `a` and 64 columns of `b`. They are added to the sums if `add`, and
+// Starts the products of `a` and 64 columns of `b`. They are added to `sums` if `add` is true, and
 // replace them otherwise.
 template <class Shape>
 __device__ __forceinline__ void StartPart(const PanelRows<Shape::kColumns, Shape::kPanelWords>& b,
@@ -199,7 +201,7 @@ __device__ __forceinline__ void StartPart(const PanelRows<Shape::kColumns, Shape
   }
 }
 
-// Lets the stage of a chunk be filled again, whose products have ended.
+// Allows the stage of a chunk to be filled again. The products of the chunk must have completed.
 template <class Shape>
 __device__ __forceinline__ void ReleaseStage(int chunk, const typename Shape::LeftWords& words,
                                              typename Shape::Memory& memory) {
@@ -207,7 +209,7 @@ __device__ __forceinline__ void ReleaseStage(int chunk, const typename Shape::Le
   memory.used[chunk % Shape::kStages].Arrive();
 }
 
-// The chunk, when it is there.
+// Waits until the chunk has been filled, and returns it.
 template <class Shape>
 __device__ __forceinline__ const typename Shape::Chunk& AwaitChunk(int chunk,
                                                                    typename Shape::Memory& memory) {
@@ -215,14 +217,14 @@ __device__ __forceinline__ const typename Shape::Chunk& AwaitChunk(int chunk,
   return memory.chunks[chunk % Shape::kStages];
 }
 #else
-// Word number `word` of a row, 32 bits.
+// Word number `word`, of 32 bits, of a row.
 template <class T>
 __device__ __forceinline__ unsigned LeftWord(const T* a, int row, int word, int row_bytes) {
   const char* begin = reinterpret_cast<const char*>(a) + static_cast<long long>(row) * row_bytes;
   return reinterpret_cast<const unsigned*>(begin)[word];
 }
 
-// How many numbers of a row of `a` are in a word of 32 bits, and one of them.
+// How many numbers of a row of `a` a word of 32 bits holds, and number `i` of a word.
 template <class Shape>
 constexpr int kNumbersInWord = kIsOfFloats<Shape::kArithmetic> ? 1 : (Shape::kIsFloat8 ? 4 : 2);
 template <class Shape>
@@ -231,7 +233,7 @@ __device__ __forceinline__ float NumberOf(unsigned word, int i) {
   return NumberIn<Shape::kArithmetic>(word, i);
 }
 
-// Element number `k` of a column in its panels, of which a chunk has kParts.
+// Element number `k` of a column, read from its panels; a chunk has kParts panels.
 template <class Shape>
 __device__ __forceinline__ float RightNumber(const PanelRows<64, Shape::kPanelWords>* panels,
                                              int column, int k) {

@@ -1,8 +1,10 @@
-// Tiles by warpgroups (matmul_warpgroup.cuh) of numbers in units: floats that are split, and E4M3.
+// Warpgroup tiles (matmul_warpgroup.cuh) of numbers that are scaled by units: split floats, and
+// E4M3.
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// Reads the thread's words of `a` in a chunk as halves. A thread's numbers in two pieces, of 8
-// words each, are neighbours among 16 halves.
+// Reads the thread's words of `a` in a chunk and splits them into halves. Two of a thread's floats
+// in a piece of 8 words become two consecutive halves (PlaceOfHalf), and two pieces become one step
+// of 16 halves.
 template <class Shape>
 __device__ __forceinline__ void ReadSplitLeft(const typename Shape::Chunk& chunk, int first_row,
                                               typename Shape::LeftWords& words) {
@@ -29,7 +31,7 @@ __device__ __forceinline__ void ReadSplitLeft(const typename Shape::Chunk& chunk
   }
 }
 
-// Starts the products of a chunk of split floats, for 64 columns.
+// Starts the products of a chunk of split floats and 64 columns.
 template <class Shape>
 __device__ __forceinline__ void StartSplitProducts(const typename Shape::Chunk& chunk,
                                                    const typename Shape::LeftWords& words,
@@ -50,8 +52,8 @@ __device__ __forceinline__ void StartSplitProducts(const typename Shape::Chunk& 
   CloseProducts();
 }
 
-// sums = the products of `chunks` chunks of floats that are split, for 64 rows, in units of the
-// columns.
+// sums = the products of `chunks` chunks of split floats, for 64 rows. They are still to be
+// multiplied by the units of the columns.
 template <class Shape>
 __device__ __forceinline__ void MultiplySplitStages(int row, int chunks,
                                                     typename Shape::Memory& memory,
@@ -61,7 +63,8 @@ __device__ __forceinline__ void MultiplySplitStages(int row, int chunks,
   };
 #pragma unroll
   for (int i = 0; i < 32 * Shape::kBlocks; ++i) sums[i / 32][i / 4 % 8][i % 4] = 0.0f;
-  // If it knew of a single chunk, ptxas 13.0 would make the products of one block of two.
+  // This hides the value of `chunks`: if ptxas 13.0 knows that there is one chunk, it computes the
+  // products of only one of two blocks.
   asm volatile("" : "+r"(chunks));
   typename Shape::LeftWords now, next;
   read(0, now);
@@ -80,17 +83,17 @@ __device__ __forceinline__ void MultiplySplitStages(int row, int chunks,
   }
 }
 
-// Adds sums of a chunk, whose products have ended, to those of floats. Tensor cores keep few bits
-// of sums of E4M3, so they add up few terms.
+// Adds the sums of a chunk, whose products have completed, to sums in float. Tensor cores keep few
+// bits of the sums of E4M3 products, so they add up only the terms of a chunk.
 __device__ __forceinline__ void AddChunkSums(float (&added)[8][4], float (&sums)[8][4]) {
   HoldSums(added);
 #pragma unroll
   for (int i = 0; i < 32; ++i) sums[i / 4][i % 4] += added[i / 4][i % 4];
 }
 
-// sums = the products of `chunks` chunks of E4M3, for 64 rows, in units of the rows and the
-// columns. While those of a chunk run, the thread reads its words of the next one; while their sums
-// are added, the other warpgroups keep tensor cores busy.
+// sums = the products of `chunks` chunks of E4M3, for 64 rows. They are still to be multiplied by
+// the units of the rows and the columns. While the products of a chunk run, the thread reads its
+// words of the next chunk; while it adds the sums, the other warpgroups keep the tensor cores busy.
 template <class Shape>
 __device__ __forceinline__ void MultiplyFloat8Stages(int row, int chunks,
                                                      typename Shape::Memory& memory,

@@ -1,12 +1,17 @@
-// Lets the text of a CUDA kernel, planned with block size 1, compile as C++ for the CPU.
+// Lets the text of a CUDA kernel that was planned with one thread per block compile as C++ for the
+// CPU.
 //
-// Kernel and device text goes into `namespace fusec_kernels`. There a kernel is a plain function that one CPU thread calls once per
-// block, after setting `blockIdx`; the work of a block is plain loops, which g++ vectorises (-O3 -march=x86-64-v3 or -v4
-// -fno-math-errno -fno-trapping-math; no -ffast-math, NaN and infinity keep their meaning). No header of the system is included.
+// Kernel and device text goes into `namespace fusec_kernels`. There, a kernel is a plain function
+// that a CPU thread calls once per block, after it has set `blockIdx`. The work of a block consists
+// of plain loops, which g++ vectorizes (-O3 -march=x86-64-v3 or -v4 -fno-math-errno
+// -fno-trapping-math; without -ffast-math, so that NaN and infinity keep their meaning). No system
+// header is included.
 //
-// expf, expm1f, tanhf, erff, logf and log1pf are written here without branches or calls, because a call to libm would end the
-// vectorisation of any loop it stands in. Their largest errors, measured against double over every float with hardware FMA, in
-// units in the last place, stand above each. Denormal arguments and results are exact to that bound as well.
+// expf, expm1f, tanhf, erff, logf and log1pf are written here without branches or calls, because a
+// call of libm would prevent the vectorization of the loop around it. The comment above each
+// function gives its largest error in units in the last place (ulp), measured against double
+// precision over all floats, with hardware FMA. The bound holds for denormal arguments and results
+// as well.
 #ifndef FUSEC_CUDA_ON_CPU_H_  // usually pasted, where `#pragma once` would be a warning
 #define FUSEC_CUDA_ON_CPU_H_
 
@@ -17,14 +22,15 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
-// Of kernels that read memory under conditions: g++ 12 makes masked loads of them, and where a row
-// of four is stored as two and two, reads the two from places one behind another.
+// An attribute of kernels that read memory conditionally. It works around a bug of g++ 12, which
+// converts such reads to masked loads and, if a row of four is stored as two and two, reads the two
+// from wrong addresses.
 #ifdef __clang__
 #define __plain_branches__
 #else
 #define __plain_branches__ __attribute__((optimize("no-tree-loop-if-convert")))
 #endif
-// A block is one thread, so what it shares with itself lives on its stack.
+// A block is one thread, so its shared memory is on the stack of the thread.
 #define __shared__
 
 namespace fusec_kernels {
@@ -40,7 +46,7 @@ __forceinline__ void __syncthreads() {}
 __forceinline__ void __syncwarp(unsigned = 0xffffffffu) {}
 __forceinline__ void __threadfence() {}
 
-// The only lane of a warp of one is itself.
+// A warp has one lane, so that a shuffle returns the lane's own value.
 template <class T>
 __forceinline__ T __shfl_sync(unsigned, T value, int, int = 1) {
   return value;
@@ -101,7 +107,7 @@ __forceinline__ float truncf(float x) { return __builtin_truncf(x); }
 __forceinline__ float rintf(float x) { return __builtin_rintf(x); }
 __forceinline__ float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 __forceinline__ float copysignf(float x, float sign) { return __builtin_copysignf(x, sign); }
-// As in C, a NaN loses against a number.
+// As in C, if one argument is NaN, the result is the other one.
 __forceinline__ float fmaxf(float x, float y) { return x > y || y != y ? x : y; }
 __forceinline__ float fminf(float x, float y) { return x < y || y != y ? x : y; }
 
@@ -132,39 +138,40 @@ __forceinline__ float PowerOfTwo(int n) {  // -126 <= n <= 127
   return __uint_as_float(static_cast<unsigned>(n + 127) << 23);
 }
 
-// 1.01 units.
+// Largest error: 1.01 ulp.
 __forceinline__ float expf(float x) {
   // Beyond these bounds the result is infinity or zero; the comparisons let NaN through.
   const bool vanishes = x < -104.0f;
   x = x > 89.0f ? 89.0f : x;
   const ReducedExponent e = ReduceExponent(vanishes ? -104.0f : x);
-  // 2^n in two factors: n reaches 128, and -150 where the result is denormal. Zeros, of which masks
-  // make many, come from a factor: a product that underflows takes ten times as long.
+  // 2^n in two factors: n reaches 128, and -150 where the result is denormal. Results of zero,
+  // which are frequent with masks, come from a factor of zero: a product that underflows takes ten
+  // times as long.
   const int half = e.n >> 1;
   const float rest = vanishes ? 0.0f : PowerOfTwo(e.n - half);
   return (1.0f + ReducedExpm1(e.r)) * PowerOfTwo(half) * rest;
 }
 
-// 1.46 units.
+// Largest error: 1.46 ulp.
 __forceinline__ float expm1f(float x) {
   float clamped = x > 89.0f ? 89.0f : x;
   clamped = clamped < -30.0f ? -30.0f : clamped;
   const ReducedExponent e = ReduceExponent(clamped);
-  // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1), where n = 128 takes its last doubling afterwards.
+  // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1). For n = 128, n = 127 is used and the result doubled.
   const bool overflows = e.n > 127;
   const float scale = PowerOfTwo(overflows ? 127 : e.n);
   const float y = fmaf(scale, ReducedExpm1(e.r), scale - 1.0f);
   return copysignf(overflows ? y + y : y, x);  // keeps -0
 }
 
-// tanh x = m / (m + 2) with m = e^(2x) - 1. 2.61 units.
+// tanh x = m / (m + 2) with m = e^(2x) - 1. Largest error: 2.61 ulp.
 __forceinline__ float tanhf(float x) {
   const float magnitude = fabsf(x);
   const float m = expm1f(magnitude > 15.0f ? 30.0f : 2.0f * magnitude);
   return copysignf(m / (m + 2.0f), x);
 }
 
-// x + x p(x^2) for small x, 1 - e^p(|x|) beyond, both minimax. 1.23 units.
+// x + x p(x^2) for small x, 1 - e^p(|x|) beyond, both minimax. Largest error: 1.23 ulp.
 __forceinline__ float erff(float x) {
   const float magnitude = fabsf(x);
   const float square = x * x;
@@ -189,7 +196,7 @@ __forceinline__ float erff(float x) {
 }
 
 // x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log x = e ln 2 + f - f^2/2 + f^3 p(f).
-// 0.87 units.
+// Largest error: 0.87 ulp.
 __forceinline__ float logf(float x) {
   const bool denormal = x < 1.17549435e-38f;
   const float scaled = denormal ? x * 8388608.0f : x;
@@ -213,15 +220,15 @@ __forceinline__ float logf(float x) {
   return x < 0.0f ? __builtin_nanf("") : y;
 }
 
-// log u + (x - (u - 1)) / u with u the rounded 1 + x. 1.44 units.
+// log u + (x - (u - 1)) / u with u the rounded 1 + x. Largest error: 1.44 ulp.
 __forceinline__ float log1pf(float x) {
   const float u = 1.0f + x;
   const float y = logf(u) + (x - (u - 1.0f)) / u;
-  const bool keep = u == 1.0f || x == __builtin_huge_valf();  // the sum lost all of a small x
+  const bool keep = u == 1.0f || x == __builtin_huge_valf();  // 1 + x rounded to 1
   return keep ? x : x == -1.0f ? -__builtin_huge_valf() : y;
 }
 
-// ---- Functions of libm; a loop that calls one stays scalar ----
+// ---- Functions of libm; a loop that calls one is not vectorized ----
 
 #define FUSEC_LIBM_1(name)                                                      \
   __forceinline__ float name##f(float x) { return __builtin_##name##f(x); }
@@ -232,7 +239,7 @@ FUSEC_LIBM_1(log10) FUSEC_LIBM_1(sin) FUSEC_LIBM_1(sinh) FUSEC_LIBM_1(tan)
 __forceinline__ float powf(float x, float y) { return __builtin_powf(x, y); }
 __forceinline__ float fmodf(float x, float y) { return __builtin_fmodf(x, y); }
 
-// Every double function is libm's, and the name without f takes floats too, as in CUDA.
+// Every double function calls libm, and the name without f accepts floats too, as in CUDA.
 #define FUSEC_BOTH_1(name)                                                      \
   __forceinline__ double name(double x) { return __builtin_##name(x); }         \
   __forceinline__ float name(float x) { return name##f(x); }
@@ -262,7 +269,8 @@ FUSEC_MIN_MAX(unsigned long long)
 
 __forceinline__ float HalfBitsToFloat(unsigned short bits) {
   const unsigned magnitude = bits & 0x7fffu;
-  // The fields land where a float has them; 2^112 makes up for the other exponent bias, for denormals too.
+  // The fields land where a float has them; the factor 2^112 corrects the exponent bias, for
+  // denormals too.
   const float finite = __uint_as_float(magnitude << 13) * 0x1p112f;
   const unsigned special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;  // infinity and NaN
   const unsigned sign = static_cast<unsigned>(bits & 0x8000u) << 16;

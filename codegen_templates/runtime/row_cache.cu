@@ -1,19 +1,19 @@
 // ---- from codegen_templates/runtime/row_cache.cu ----
-// What changes caches of rows (device/row_cache.cuh) between runs: empty_sets when they are made;
-// note_rows for ids that are known to be looked up; admit_rows, then end_period, now and then; and
-// copy_all_rows or copy_rows where the table has got other rows.
+// The kernels that change row caches (device/row_cache.cuh) between runs. empty_sets initializes a
+// cache; note_rows counts uses of ids that are known to be looked up; admit_rows and then
+// end_period run periodically; copy_all_rows or copy_rows run after rows of the table have changed.
 
-// A cache, and the table whose rows it holds. The sets lie behind the header.
+// A cache, and the table whose rows it holds. The sets follow the header.
 struct CachedTable {
   RowCache* cache;
   const unsigned char* table;
   unsigned char* bank;
   long long row_bytes;
   unsigned set_count;
-  unsigned most_admitted;  // rows in a period
+  unsigned most_admitted;  // rows per period
 };
 
-// Of a cache, since it was made.
+// The counts of a cache since it was made.
 struct CacheTotals {
   unsigned long long hits, misses, admitted;
 };
@@ -35,7 +35,7 @@ __device__ __forceinline__ void CopyWords(const unsigned char* from, unsigned ch
     reinterpret_cast<Word*>(to)[i] = reinterpret_cast<const Word*>(from)[i];
 }
 
-// A warp copies a row of the table to a place of the bank.
+// Copies a row of the table to a place of the bank, with one warp.
 __device__ __forceinline__ void CopyRow(const CachedTable& table, long long row, long long place,
                                         int lane) {
   const unsigned char* from = table.table + row * table.row_bytes;
@@ -48,14 +48,14 @@ __device__ __forceinline__ void CopyRow(const CachedTable& table, long long row,
     CopyWords<unsigned char>(from, to, table.row_bytes, lane);
 }
 
-// The lane with the greatest `value`, the first of equal ones.
+// The lane with the greatest `value`, the first one if several are equal.
 __device__ __forceinline__ int LaneOfMaximum(int value) {
   int most = value;
   for (int step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(kWholeWarp, most, step));
   return __ffs(static_cast<int>(__ballot_sync(kWholeWarp, value == most))) - 1;
 }
 
-// A thread for each int of a set.
+// Empties all sets, with one thread for each int of a set.
 extern "C" __global__ void __launch_bounds__(256) empty_sets(const CachedTable* tables) {
   const CachedTable table = tables[blockIdx.y];
   const unsigned set = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(256) empty_sets(const CachedTable* 
   SetOf(table, set)[lane] = is_row ? -1 : 0;
 }
 
-// A thread for each id.
+// Counts a use of each id, with one thread per id.
 extern "C" __global__ void __launch_bounds__(256)
 note_rows(const CachedTable* tables, int number, const void* ids, int id_bytes, int count) {
   const CachedTable table = tables[number];
@@ -74,9 +74,10 @@ note_rows(const CachedTable* tables, int number, const void* ids, int id_bytes, 
   NoteUse(reinterpret_cast<const int*>(table.cache), FindRow(table, IdAt(ids, id_bytes, i)));
 }
 
-// A warp for each set, a lane for each of its ints. Candidates that were used more often than rows
-// of the set take their places, as long as the period may still admit rows; `first_set` varies so
-// that all sets get their turn. With `ages`, all uses count half from now on.
+// Replaces rows of the sets by candidates that were used more often, as long as the period may
+// still admit rows. It runs with one warp per set and one lane for each int of the set. `first_set`
+// varies between calls so that all sets get their turn. If `ages` is not 0, all counts of uses are
+// halved afterwards.
 extern "C" __global__ void __launch_bounds__(256)
 admit_rows(const CachedTable* tables, unsigned first_set, int ages) {
   const CachedTable table = tables[blockIdx.y];
@@ -89,7 +90,7 @@ admit_rows(const CachedTable* tables, unsigned first_set, int ages) {
   int word = SetOf(table, set)[lane];
   for (int n = 0; n < kCacheWays; ++n) {
     const int row_of_count = __shfl_up_sync(kWholeWarp, word, kCacheWays);
-    // Lanes of empty places come first.
+    // An empty place is taken before any row is replaced.
     const int of_row = !counts_row ? -2147483647 - 1 : row_of_count < 0 ? 2147483647 : -word;
     const int of_candidate = counts_candidate && row_of_count >= 0 ? word : 0;
     const int most = LaneOfMaximum(of_candidate), least = LaneOfMaximum(of_row);
@@ -98,7 +99,7 @@ admit_rows(const CachedTable* tables, unsigned first_set, int ages) {
     const int old_row = __shfl_sync(kWholeWarp, word, least - kCacheWays);
     const int old_uses = __shfl_sync(kWholeWarp, word, least);
     if (uses <= 0 || (old_row >= 0 && uses <= old_uses)) break;
-    // Two threads may have made it a candidate in two places.
+    // The row may be in the set already: two threads may have made it a candidate in two places.
     const bool is_there = __any_sync(kWholeWarp, lane < kCacheWays && word == row);
     if (!is_there) {
       unsigned admitted = 0;
@@ -115,8 +116,8 @@ admit_rows(const CachedTable* tables, unsigned first_set, int ages) {
   SetOf(table, set)[lane] = word;
 }
 
-// A thread for each counter: adds what was counted to the totals, and lets the next runs note the
-// uses of others.
+// Adds the counters to the totals and clears them, with one thread per counter. Then it sets which
+// threads of the next runs count their uses.
 extern "C" __global__ void __launch_bounds__(64)
 end_period(const CachedTable* tables, CacheTotals* totals, unsigned noting_limit,
            unsigned noting_seed) {
@@ -134,7 +135,7 @@ end_period(const CachedTable* tables, CacheTotals* totals, unsigned noting_limit
   cache.noting_seed = noting_seed;
 }
 
-// A warp for each set: the rows that it holds, as the table has them now.
+// Copies all rows that the sets hold from the table again, with one warp per set.
 extern "C" __global__ void __launch_bounds__(256) copy_all_rows(const CachedTable* tables) {
   const CachedTable table = tables[blockIdx.y];
   const unsigned set = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -146,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(256) copy_all_rows(const CachedTabl
   }
 }
 
-// A warp for each id: the same of these rows.
+// Copies the rows `ids` from the table again if the cache holds them, with one warp per id.
 extern "C" __global__ void __launch_bounds__(256)
 copy_rows(const CachedTable* tables, int number, const void* ids, int id_bytes, int count) {
   const CachedTable table = tables[number];

@@ -1,7 +1,7 @@
 // ---- from codegen_templates/runtime/transfer.cu ----
-// What the runtime launches before and behind the kernels of a program.
+// The kernels that the runtime launches before and after the kernels of a program.
 
-// As AwaitEarlierKernels of device/dependent_launch.cuh.
+// Like AwaitEarlierKernels of device/dependent_launch.cuh; the next kernel may always start.
 __device__ __forceinline__ void AwaitEarlierLaunches() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -12,12 +12,13 @@ __device__ __forceinline__ void AwaitEarlierLaunches() {
 struct InputCopies {
   struct {
     uint4* to;
-    const uint4* from;  // page-locked memory of the host
+    const uint4* from;  // page-locked host memory
     unsigned long long words;
   } copies[8];
 };
 
-// A word a thread, so that all of them are under way together; `blocks` for each copy.
+// Copies up to 8 inputs, with `blocks` blocks for each. Each thread copies one word of 16 bytes, so
+// that all copies run concurrently.
 extern "C" __global__ void __launch_bounds__(256)
 copy_inputs(const __grid_constant__ InputCopies inputs, unsigned blocks) {
   AwaitEarlierLaunches();
@@ -26,7 +27,8 @@ copy_inputs(const __grid_constant__ InputCopies inputs, unsigned blocks) {
   if (i < copy.words) copy.to[i] = copy.from[i];
 }
 
-// One thread tells the host, which reads that word, that all before it has ended and been stored.
+// Sets `*ended`, a word that the host polls, after all earlier kernels have ended and their stores
+// are visible. It runs with one thread.
 extern "C" __global__ void end_run(volatile unsigned* ended) {
   AwaitEarlierLaunches();
   __threadfence_system();

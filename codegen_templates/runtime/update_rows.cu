@@ -1,13 +1,14 @@
 // ---- from codegen_templates/runtime/update_rows.cu ----
-// What fusec_update_rows launches: check_rows for ids in device memory; clear_slots,
-// claim_rows, and copy_rows or store_rows for each piece of an update.
+// The kernels that fusec_update_rows launches: check_rows if the ids are in device memory; then
+// clear_slots, claim_rows, and one of copy_rows_16, copy_rows_2 and store_rows for each piece of an
+// update.
 
-// A piece of an update, and the table. Sizes of rows are in bytes.
+// A piece of an update, and the table that it changes. Sizes of rows are in bytes.
 struct RowPiece {
   const void* ids;  // i32 or i64
   const unsigned char* rows;
   unsigned char* stored;
-  float* factors;             // of scales and biases; null without
+  float* factors;             // scales and biases, or null
   unsigned long long* slots;  // a hash table of the ids, see claim_rows
   long long count;            // of rows in the piece, below 2^20
   long long table_rows;
@@ -16,7 +17,7 @@ struct RowPiece {
 };
 
 constexpr unsigned long long kEmptySlot = ~0ULL;
-constexpr int kPositionBits = 20;  // of a slot; the id is above them
+constexpr int kPositionBits = 20;  // low bits of a slot; the id is above them
 
 __device__ __forceinline__ long long IdAt(const void* ids, int id_bytes, long long i) {
   return id_bytes == 4 ? static_cast<const int*>(ids)[i] : static_cast<const long long*>(ids)[i];
@@ -25,13 +26,15 @@ __device__ __forceinline__ long long IdAt(const RowPiece& piece, long long i) {
   return IdAt(piece.ids, piece.id_bytes, i);
 }
 
-// Where the search for an id begins: the high bits of its product with 2^64 / golden ratio.
+// The slot at which the search for an id begins: a Fibonacci hash, bits of the product of the id
+// and 2^64 / golden ratio.
 __device__ __forceinline__ int FirstSlot(unsigned long long id, int slot_mask) {
   return static_cast<int>(id * 0x9e3779b97f4a7c15ULL >> 32) & slot_mask;
 }
 
-// A thread for each row: the least of 2 * i for an id that is outside the table, and 2 * i + 1 for
-// a row that the table's form has no codes for.
+// Finds the first bad row, with one thread per row. `first_bad` receives the minimum of 2 * i for
+// each id i that is outside of the table, and 2 * i + 1 for each row i that the table's form cannot
+// represent.
 extern "C" __global__ void __launch_bounds__(256)
 check_rows(const __grid_constant__ RowPiece piece, unsigned long long* first_bad) {
   const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
@@ -45,16 +48,17 @@ check_rows(const __grid_constant__ RowPiece piece, unsigned long long* first_bad
   if (is_outside || !fits) atomicMin(first_bad, 2ULL * i + (is_outside ? 0 : 1));
 }
 
-// A thread for each slot.
+// Empties the hash table, with one thread per slot.
 extern "C" __global__ void __launch_bounds__(256)
 clear_slots(const __grid_constant__ RowPiece piece) {
   const int slot = blockIdx.x * blockDim.x + threadIdx.x;
   if (slot <= piece.slot_mask) piece.slots[slot] = kEmptySlot;
 }
 
-// A thread for each row: the slot of an id keeps the last position at which the piece has it, since
-// of equal ids the last one counts. There are more slots than ids; an id lies in the first slot
-// from FirstSlot on that no other id has taken.
+// Inserts the ids into the hash table, with one thread per row. The slot of an id keeps the last
+// position of the id in the piece, because the last of equal ids counts. There are more slots than
+// ids; an id is stored in the first slot from FirstSlot on that no other id has taken (linear
+// probing).
 extern "C" __global__ void __launch_bounds__(256)
 claim_rows(const __grid_constant__ RowPiece piece) {
   const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
@@ -70,7 +74,7 @@ claim_rows(const __grid_constant__ RowPiece piece) {
   }
 }
 
-// Whether position i is the last one of its id.
+// Whether position `i` is the last one of its id.
 __device__ __forceinline__ bool IsLast(const RowPiece& piece, long long i) {
   const unsigned long long id = static_cast<unsigned long long>(IdAt(piece, i));
   int slot = FirstSlot(id, piece.slot_mask);
@@ -78,7 +82,7 @@ __device__ __forceinline__ bool IsLast(const RowPiece& piece, long long i) {
   return piece.slots[slot] == (id << kPositionBits | static_cast<unsigned long long>(i));
 }
 
-// A thread for each word of a row that is stored as it came.
+// Copies a row without converting it, with one thread per word.
 template <class Word>
 __device__ __forceinline__ void CopyWord(const RowPiece& piece) {
   const long long words = piece.row_bytes / static_cast<int>(sizeof(Word));
@@ -98,7 +102,7 @@ copy_rows_16(const __grid_constant__ RowPiece piece) { CopyWord<uint4>(piece); }
 extern "C" __global__ void __launch_bounds__(256)
 copy_rows_2(const __grid_constant__ RowPiece piece) { CopyWord<unsigned short>(piece); }
 
-// A thread for each row that is stored in another form.
+// Converts rows to the form of the table, with one thread per row.
 extern "C" __global__ void __launch_bounds__(256)
 store_rows(const __grid_constant__ RowPiece piece) {
   const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;

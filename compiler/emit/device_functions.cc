@@ -15,8 +15,8 @@ namespace {
 
 using Kind = DevicePart::Kind;
 
-// A word, a directive with the lines that backslashes add to it, or the like. The tokens of a text,
-// one behind another, are the text.
+// A token: a word, a directive including its continuation lines, and so on. The concatenated tokens
+// of a text are the text.
 struct Token {
   enum class Kind { kEnd, kSpace, kComment, kDirective, kString, kWord, kOther };
   Kind kind = Kind::kEnd;
@@ -58,7 +58,7 @@ Token TokenAt(std::string_view text, size_t at) {
   return token(Token::Kind::kOther);
 }
 
-// The words of code, without those of its comments and strings. Those of directives count.
+// The words of code including directives, but not those of comments and strings.
 std::vector<std::string_view> WordsOfCode(std::string_view code) {
   std::vector<std::string_view> words;
   for (size_t at = 0; at < code.size();) {
@@ -75,7 +75,8 @@ std::vector<std::string_view> WordsOfCode(std::string_view code) {
 
 using Tokens = std::vector<std::string_view>;
 
-// Behind the bracket that closes the one at `at`; of angles, those in parentheses are comparisons.
+// The position after the bracket that closes the one at `at`. Angle brackets inside parentheses
+// count as comparisons.
 size_t BehindBrackets(const Tokens& tokens, size_t at) {
   const std::string_view open = tokens[at], close = open == "(" ? ")" : ">";
   int depth = 0;
@@ -88,7 +89,8 @@ size_t BehindBrackets(const Tokens& tokens, size_t at) {
   return at;
 }
 
-// What a declaration declares. `tokens` are without spaces and comments; `code` is for messages.
+// The name that a declaration declares. `tokens` exclude spaces and comments; `code` is for error
+// messages.
 std::string_view DeclaredName(const Tokens& tokens, std::string_view code) {
   const auto is = [&](size_t at, std::string_view text) {
     return at < tokens.size() && tokens[at] == text;
@@ -105,8 +107,8 @@ std::string_view DeclaredName(const Tokens& tokens, std::string_view code) {
   }
   for (const char* other : {"namespace", "extern", "typedef", "static_assert", "class"})
     FUSEC_CHECK(!is(at, other), "not a declaration that kernels carry: " + shown);
-  // A function or a constant: the last word in front of its parameters or value that is not between
-  // angles.
+  // For a function or a constant: the last word before its parameters or value that is not between
+  // angle brackets.
   std::string_view name;
   while (at < tokens.size() && !is(at, "(") && !is(at, "=") && !is(at, ";") && !is(at, "{")) {
     if (IsWordCharacter(tokens[at].front())) name = tokens[at];
@@ -141,7 +143,7 @@ class FileReader {
   }
 
  private:
-  // Ends a part here, which is at the end of a line.
+  // Ends a part here, at the end of a line.
   void Close(Kind kind, std::string_view name = {}) {
     FUSEC_CHECK(kind != Kind::kNote || parts_.empty(),
                 "only the first comment of a device file stands alone: " +
@@ -175,7 +177,7 @@ class FileReader {
     Close(Kind::kDeclaration, words[4]);
   }
 
-  // To its semicolon, or to the end of a function's body; and to the end of that line.
+  // Reads up to the semicolon, or to the end of a function's body, and to the end of that line.
   void ReadDeclaration() {
     const size_t begin = at_;
     Tokens tokens;
@@ -204,13 +206,13 @@ class FileReader {
 
   std::string_view file_;
   std::vector<DevicePart> parts_;
-  size_t begin_ = 0;  // of the part that is read
+  size_t begin_ = 0;  // where the current part begins
   size_t at_ = 0;
-  bool has_comment_ = false;  // the part
-  int branches_ = 0;          // that are open
+  bool has_comment_ = false;  // whether the current part has one
+  int branches_ = 0;          // the number of open #if branches
 };
 
-// Every file of device/, by its name there, read once.
+// The parts of a file of device/, which is parsed only once.
 const std::vector<DevicePart>& PartsOf(const std::string& file) {
   static const auto files = [] {
     std::map<std::string, std::vector<DevicePart>> all;
@@ -228,7 +230,7 @@ const std::vector<DevicePart>& PartsOf(const std::string& file) {
 
 using DeviceParts = SmallPtrSet<const DevicePart*, 32>;
 
-// The declarations that some code reaches in files.
+// The declarations of `files` that `code` uses, directly or indirectly.
 DeviceParts Reached(std::string_view code, ArrayRef<std::string> files) {
   std::map<std::string_view, std::vector<const DevicePart*>> by_name;
   for (const std::string& file : files) {
@@ -251,10 +253,11 @@ DeviceParts Reached(std::string_view code, ArrayRef<std::string> files) {
   return reached;
 }
 
-// Which parts of a file a kernel carries: what is reached, and what stands around it.
+// Which parts of a file are copied to a kernel: the reached declarations, and the directives around
+// them.
 std::vector<bool> Kept(ArrayRef<DevicePart> parts, const DeviceParts& reached) {
   std::vector<bool> kept(parts.size(), false);
-  std::vector<size_t> open;  // the branches around a part: each #if, and its #else behind it
+  std::vector<size_t> open;  // branches around a part: each #if, then its #else
   bool any = false;
   for (size_t i = 0; i < parts.size(); ++i) {
     const DevicePart& part = parts[i];
@@ -284,7 +287,7 @@ std::string DeviceFunctionsFor(std::string_view code, ArrayRef<std::string> file
     const std::vector<bool> kept = Kept(parts, reached);
     if (std::find(kept.begin(), kept.end(), true) == kept.end()) continue;
     text += "// ---- from codegen_templates/device/" + file + " ----\n";
-    // Paragraphs stay apart; a branch begins and ends without an empty line.
+    // Paragraphs are separated by empty lines; branches begin and end without one.
     bool is_apart = false, in_branch = true;
     for (size_t i = 0; i < parts.size(); ++i) {
       const std::string_view part = parts[i].text;

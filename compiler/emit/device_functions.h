@@ -8,29 +8,31 @@
 
 namespace fusec {
 
-// A part of a file of codegen_templates/device, whole lines of it: a declaration with the comment
-// above it, or a line of the preprocessor between declarations. The texts of all parts, one behind
-// another, are the file.
+// A part of a file of codegen_templates/device, in whole lines: a declaration with the comment
+// above it, or a preprocessor line between declarations. The concatenated texts of all parts are
+// the file.
 struct DevicePart {
   enum class Kind {
-    kNote,         // a comment followed by an empty line or an #if: what the file is about
+    kNote,         // a comment before an empty line or an #if: describes the file
     kDeclaration,  // a function, type, alias, constant, macro or OpenMP reduction
     kIf,           // #if, #ifdef or #ifndef
     kElse,
     kEndIf,
   };
   Kind kind = Kind::kDeclaration;
-  std::string_view text;                // with the empty lines in front of it
-  std::string_view name;                // what a declaration declares
-  std::vector<std::string_view> words;  // of its code, sorted, each once
+  std::string_view text;                // with the empty lines before it
+  std::string_view name;                // the name that a declaration declares
+  std::vector<std::string_view> words;  // the words of its code, sorted, without duplicates
 };
 
-// Takes a device file apart. Ours are well formed; a FUSEC_CHECK fails for what this does not know.
+// Splits a device file into its parts. A FUSEC_CHECK fails if the file has a form that this does
+// not know.
 std::vector<DevicePart> TakeApart(std::string_view file);
 
-// What `code` uses of these files of codegen_templates/device, directly or through other
-// declarations of them: each file under a line that names it, its parts in its order. Declarations
-// of one name (overloads, specialisations, both branches of an #if) go together.
+// The parts of `files` of codegen_templates/device that `code` uses, directly or through other
+// declarations. The parts of a file keep their order, below a line that names the file. All
+// declarations of one name (overloads, specializations, both branches of an #if) are included
+// together.
 std::string DeviceFunctionsFor(std::string_view code, ArrayRef<std::string> files);
 
 }  // namespace fusec

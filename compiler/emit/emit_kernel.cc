@@ -23,7 +23,7 @@ std::string Describe(const KernelParameter& parameter) {
   return parameter.name + " " + parameter.value->type.ToString() + layout;
 }
 
-// Of more, a header names the first and the last.
+// Longer lists print only the first and the last.
 constexpr size_t kMostAlike = 6;
 
 std::string SourceText(const Origin& origin) {
@@ -34,8 +34,8 @@ std::string SourceText(const Origin& origin) {
   return text;
 }
 
-// "/top/top.0/Gemm" and "node_1 (Relu)" entries, without repeats; many of one op as
-// "node_3 to node_28 (26 Gather)", where the first of them stands.
+// The sources of a kernel, such as "/top/top.0/Gemm" and "node_1 (Relu)", without duplicates. Many
+// nodes of one op become "node_3 to node_28 (26 Gather)", at the place of the first one.
 std::vector<std::string> Sources(const KernelPlan& plan) {
   std::vector<std::string> sources;
   std::map<std::string, std::vector<const Origin*>> by_op;
@@ -63,7 +63,8 @@ std::string TableText(const Value* table) {
   return FriendlyName(table->name) + " " + table->type.ToString();
 }
 
-// "table_0 f32[10, 4]" entries; many as "table_0 f32[10, 4] to table_25 f32[7, 4] (26 tables)".
+// Entries such as "table_0 f32[10, 4]"; many become "table_0 f32[10, 4] to table_25 f32[7, 4] (26
+// tables)".
 std::vector<std::string> TableTexts(ArrayRef<const Value*> tables) {
   if (tables.size() > kMostAlike)
     return {fmt::format("{} to {} ({} {})", TableText(tables.front()), TableText(tables.back()),
@@ -73,7 +74,7 @@ std::vector<std::string> TableTexts(ArrayRef<const Value*> tables) {
   return texts;
 }
 
-// "batch * 16 + 64", "(batch + 15) / 16 * 3": sizes as somebody would say them.
+// Sizes in a readable form: "batch * 16 + 64", "(batch + 15) / 16 * 3".
 std::string InWords(const Expr& expr) {
   if (expr.terms().empty()) return "0";
   const auto in_parentheses = [](const Expr& e) {
@@ -114,7 +115,7 @@ std::vector<std::string> VariantTexts(const KernelPlan& plan) {
   return texts;
 }
 
-// "// label text, text, ...": an item is only broken if it alone is longer than a line.
+// "// label text, text, ...": an item is broken only if it is longer than a line.
 void WriteList(TextWriter& out, const std::string& label, ArrayRef<std::string> items) {
   constexpr size_t kWidth = 100;
   const std::string indent = "//" + std::string(label.size() + 1, ' ');
@@ -164,7 +165,7 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
   if (!plan.also_as.empty()) WriteList(out, "also as : ", plan.also_as);
   if (!plan.variants.empty()) WriteList(out, "variants: ", VariantTexts(plan));
   const std::vector<std::string> sources = Sources(plan);
-  WriteList(out, "source  : ", sources.empty() ? plan.ops : sources);  // of IR text: the ops
+  WriteList(out, "source  : ", sources.empty() ? plan.ops : sources);  // IR text has only ops
   if (inputs.empty()) inputs.push_back("none");
   WriteList(out, "inputs  : ", inputs);
   WriteList(out, "outputs : ", outputs);
@@ -192,21 +193,22 @@ std::string ParameterType(const KernelParameter& parameter, const KernelPlan& pl
     case KernelParameter::Kind::kBuffer:
       break;
   }
-  // What earlier kernels still write when this one begins is not constant (dependent_launch.cuh).
+  // Memory that earlier kernels may still write while this one runs must not be const __restrict__
+  // (dependent_launch.cuh).
   const bool may_change =
       plan.dependent_launch && !parameter.written && !IsConstant(parameter.value);
   return std::string(parameter.written ? "" : "const ") +
          MemoryTypeName(parameter.value->type.dtype) + (may_change ? "*" : "* __restrict__");
 }
 
-// Whether some of the statements are only executed under a condition.
+// Whether some of the statements are executed conditionally.
 bool HasBranches(ArrayRef<Statement> statements) {
   return std::any_of(statements.begin(), statements.end(), [](const Statement& statement) {
     return statement.kind == Statement::Kind::kIf || HasBranches(statement.body);
   });
 }
 
-// Of a kernel for the CPU.
+// The attribute of a kernel for the CPU.
 std::string CpuAttribute(const KernelPlan& plan) {
   return HasBranches(plan.body) ? "__plain_branches__ " : "";
 }
@@ -257,7 +259,7 @@ void WriteKernel(TextWriter& out, const KernelPlan& plan, const std::string& att
   WriteKernelCode(out, plan, attribute);
 }
 
-// The device functions that some code of kernels uses, those of several kernels once.
+// Writes the device functions that the code of kernels uses, without duplicates.
 void WriteDeviceFunctions(TextWriter& out, const std::string& code,
                           ArrayRef<const KernelPlan*> plans) {
   std::vector<std::string> files;
@@ -291,7 +293,8 @@ std::string EmitModule(ArrayRef<const KernelPlan*> plans, const ModelTitle& titl
 
 // extern "C" void NAME_blocks(void* const* arguments, long long first_block, long long last_block)
 void WriteCpuLauncher(TextWriter& out, const KernelPlan& plan) {
-  // With the kernel's attribute, which would be lost where it is inlined.
+  // The launcher has the attribute of the kernel, which would be lost when the kernel is inlined
+  // into it.
   CodeTokens line;
   line.Words("extern \"C\" " + CpuAttribute(plan) + "__attribute__").Open("(").Open("(");
   line.Words("visibility").Open("(").Words("\"default\"").Close(")").Close(")").Close(")");
@@ -355,7 +358,7 @@ std::string EmitRowKernels(bool has_caches) {
     const auto text = TemplateText(name);
     FUSEC_CHECK(text.has_value(), "a part of the kernels that change rows is missing: " + name);
     if (!module.empty()) module += "\n";
-    // Kernels say themselves where they are from.
+    // The files of runtime/ begin with such a line themselves.
     if (name.starts_with("device/")) module += "// ---- from codegen_templates/" + name + " ----\n";
     module += *text;
   }

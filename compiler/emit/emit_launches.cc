@@ -53,11 +53,10 @@ std::string LaunchTexts(const ProgramPlan& plan, ArrayRef<DimSymbol> dims) {
 
 std::string EmitLaunches(const std::string& launches) {
   std::string text =
-      "// How the kernels of kernels.cc are launched, with which this text is compiled: the "
-      "runtime\n"
-      "// refuses a manifest that says otherwise.\n"
+      "// How the kernels of kernels.cc are launched. The library contains this text; the runtime\n"
+      "// compares it with the manifest, and refuses a manifest that differs.\n"
       "extern \"C\" __attribute__((visibility(\"default\"))) const char fusec_launches[] =";
-  if (launches.empty()) text += " \"\"";  // no symbolic dim, and all steps are the library's
+  if (launches.empty()) text += " \"\"";  // no symbolic dims, and all steps are library calls
   std::istringstream lines(launches);
   for (std::string line; std::getline(lines, line);) text += fmt::format("\n    \"{}\\n\"", line);
   return text + ";\n";

@@ -7,11 +7,12 @@
 
 namespace fusec {
 
-// How the kernels of a CPU library are launched, in the words of the runtime's LaunchTexts
-// (runtime/src/artifact/launch_text.h).
+// A description of how the kernels of a CPU library are launched, in the format of the runtime's
+// LaunchTexts (runtime/src/artifact/launch_text.h).
 std::string LaunchTexts(const ProgramPlan& plan, ArrayRef<DimSymbol> dims);
 
-// The text that has the library carry these lines, for the runtime to compare a manifest with.
+// C++ source that stores these lines in the library, so that the runtime can compare them with a
+// manifest.
 std::string EmitLaunches(const std::string& launches);
 
 }  // namespace fusec

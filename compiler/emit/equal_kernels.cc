@@ -12,8 +12,8 @@ namespace fusec {
 
 namespace {
 
-// Gives what a plan names (parameters, arrays, locals) the numbers in which it comes, and puts the
-// values of constants in their place: these may have other meanings that happen to be as large.
+// Renames the parameters, arrays and locals of a plan to consecutive numbers, and replaces
+// constants by their values, since constants with different meanings may be equal.
 class Renaming {
  public:
   void Add(const std::string& name) { Add(name, "$" + std::to_string(numbers_.size())); }
@@ -59,7 +59,7 @@ void Rename(const Renaming& renaming, std::vector<Statement>& statements) {
   });
 }
 
-// The same text for kernels that differ in names and comments alone.
+// A text that is equal for kernels that differ only in names and comments.
 std::string TextWithoutNames(KernelPlan plan) {
   Renaming renaming;
   plan.name = "kernel";

@@ -4,11 +4,11 @@
 
 namespace fusec {
 
-// Layers that are alike have kernels that differ in names alone. Of such kernels the first is
-// compiled, and the others launch its function with their own arguments (KernelPlan::same_as).
+// Identical layers share one kernel. If kernels differ only in names, the first one is compiled,
+// and the others launch its function with their own arguments (KernelPlan::same_as).
 void ShareEqualKernels(ProgramPlan& program);
 
-// The kernels whose functions a program launches, each once.
+// The kernels whose functions a program launches, without duplicates.
 std::vector<const KernelPlan*> FunctionsOf(const ProgramPlan& program);
 
 }  // namespace fusec

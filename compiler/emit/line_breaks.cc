@@ -10,15 +10,15 @@ namespace fusec {
 namespace {
 
 constexpr int kColumns = 100;
-constexpr int kContinuation = 4;  // columns that a continued line is indented
-constexpr int kExcess = 1000000;  // per column beyond the last
-constexpr int kFirstBreak = 15;   // more, where nothing at this depth is broken yet
-constexpr int kDepth = 20;        // per parenthesis around a break
-constexpr int kTight = 10;        // parentheses that an angle or square bracket counts for
+constexpr int kContinuation = 4;  // indentation of continued lines, in columns
+constexpr int kExcess = 1000000;  // penalty per column beyond the limit
+constexpr int kFirstBreak = 15;   // penalty of the first break at a depth
+constexpr int kDepth = 20;        // penalty per parenthesis around a break
+constexpr int kTight = 10;        // angle and square brackets count as this many parentheses
 constexpr size_t kMostStates = 20000;
 
 struct Token : CodeToken {
-  int penalty = 0;  // of a break in front of it; 0: none is possible
+  int penalty = 0;  // of a break before it; 0: no break is possible
 };
 
 int Arguments(ArrayRef<Token> tokens, size_t open) {
@@ -59,11 +59,11 @@ void FindPenalties(std::vector<Token>& tokens, bool is_signature) {
   }
 }
 
-// What is open around the next token: brackets and operations.
+// An open bracket or operation around the next token.
 struct Level {
   int indent = 0, last_space = 0, start_of_call = 0, question_column = 0;
-  bool is_broken = false;         // a line begins at this level
-  bool is_broken_inside = false;  // a line begins deeper, so that the next operator ends its line
+  bool is_broken = false;         // a line break is at this level
+  bool is_broken_inside = false;  // a break is deeper: the next operator ends its line
   bool keeps_together = false;
   bool keeps_operand_together = false;
   auto operator<=>(const Level&) const = default;
@@ -80,7 +80,7 @@ class LayoutSearch {
  public:
   LayoutSearch(ArrayRef<Token> tokens, int indent) : tokens_(tokens), indent_(indent) {}
 
-  // Which tokens begin lines, and at which columns.
+  // Returns the columns of the tokens that begin lines.
   std::map<size_t, int> Run() {
     struct Node {
       State state;
@@ -129,14 +129,15 @@ class LayoutSearch {
            !level.keeps_operand_together;
   }
 
-  // What follows a broken left side, or a broken argument, begins a line.
+  // Whether the next token must begin a line, because the left side or the argument before it is
+  // broken.
   bool MustBreak(const State& state) const {
     if (!CanBreak(state) || !state.levels.back().is_broken_inside) return false;
     const Token& token = tokens_[state.next];
     const Token& left = tokens_[state.next - 1];
     if (left.precedence == CodeToken::kComma || left.precedence == CodeToken::kSemicolon)
       return true;
-    if (token.is_ternary && left.text != "?") return true;  // the other branch, behind a broken one
+    if (token.is_ternary && left.text != "?") return true;  // the branch after a broken one
     const bool is_comparison =
         left.precedence == CodeToken::kEquality || left.precedence == CodeToken::kRelational;
     const bool behind_operation = state.next >= 2 && tokens_[state.next - 2].ends > 0;
@@ -172,7 +173,7 @@ class LayoutSearch {
     const Token& left = tokens_[state.next - 1];
     Level& level = state.levels.back();
     if (left.opens) level.indent = state.column + token.spaces;
-    // An operand that stays in the line of its operator is in one piece.
+    // An operand on the line of its operator must not be broken.
     const bool is_operator = left.precedence > CodeToken::kConditional;
     if (((is_operator && left.precedence != CodeToken::kRelational) ||
          left.precedence == CodeToken::kComma || left.text == ":") &&
@@ -190,7 +191,7 @@ class LayoutSearch {
     return Move(state, state.next);
   }
 
-  // Past a token that stands at the state's column.
+  // Moves past a token that is at the state's column; returns the penalty.
   int64_t Move(State& state, size_t at) const {
     const Token& token = tokens_[at];
     if (token.precedence != CodeToken::kNoOperator)
@@ -240,8 +241,8 @@ class LayoutSearch {
   int column_of_break_ = 0;
 };
 
-// The lines of a list in braces whose first item stands at `column`: as few as columns of items
-// allow.
+// The lines of a list in braces whose first item is at `column`. Items are aligned in columns, in
+// as few lines as possible.
 std::vector<std::string> LayOutItems(ArrayRef<std::string> items, int column) {
   constexpr size_t kMostUneven = 10;
   std::vector<size_t> best = {kColumns};
@@ -291,7 +292,7 @@ std::vector<std::string> BreakList(ArrayRef<CodeToken> tokens, int indent) {
   const int behind = indent + static_cast<int>(head.size()), below = indent + kContinuation;
   std::vector<std::string> lines = LayOutItems(items, behind);
   const std::vector<std::string> others = LayOutItems(items, below);
-  const bool is_below = others.size() + 1 < lines.size();  // a line for its brace
+  const bool is_below = others.size() + 1 < lines.size();  // the brace has its own line
   if (is_below) lines = others;
   for (size_t i = is_below ? 0 : 1; i < lines.size(); ++i)
     lines[i].insert(0, is_below ? below : behind, ' ');

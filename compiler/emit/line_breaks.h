@@ -7,10 +7,11 @@
 
 namespace fusec {
 
-// The lines of a C++ statement that begins at column `indent`, broken before column 100 where
-// clang-format (14, Google's style) would: each break costs the more, the deeper and tighter what
-// it separates is bound, and the cheapest layout wins. Every line but the first starts with its own
-// spaces. A function's signature begins with its name (`is_signature`).
+// Returns the lines of a C++ statement that begins at column `indent`, broken before column 100
+// like clang-format 14 does in Google style: each break has a penalty, which is higher the deeper
+// it is nested and the more closely the separated parts belong together, and the layout with the
+// least penalty is chosen. Every line but the first includes its indentation. The signature of a
+// function (`is_signature`) begins with the function's name.
 std::vector<std::string> BreakStatement(const CodeTokens& line, int indent,
                                         bool is_signature = false);
 

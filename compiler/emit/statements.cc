@@ -30,7 +30,7 @@ void WriteBlock(TextWriter& out, CodeTokens header, ArrayRef<Statement> body,
   out.Line(end);
 }
 
-// `line` begins with what stands in front of the if.
+// `line` holds the text before the if.
 void WriteIf(TextWriter& out, const Statement& statement, CodeTokens line) {
   line.Words("if").Space().Open("(").Add(statement.condition).Close(")");
   const bool is_short = statement.otherwise.empty() && statement.body.size() == 1 &&
@@ -60,7 +60,7 @@ void WriteIf(TextWriter& out, const Statement& statement, CodeTokens line) {
   out.Line("}");
 }
 
-// `x += y;` for x = x + y, and so on: nothing is computed in another order.
+// Writes x = x + y as `x += y;`, and so on. The order of the computation does not change.
 void WriteAssignment(TextWriter& out, const CExpr& place, const CExpr& value) {
   const bool updates = value.IsBinary("+") || value.IsBinary("-") || value.IsBinary("*");
   const bool is_update = updates && value.operand(0).Is(place);

@@ -9,18 +9,18 @@
 
 namespace fusec {
 
-// Writes the statements of a kernel, one below the other.
+// Writes the statements of a kernel.
 void WriteStatements(TextWriter& out, ArrayRef<Statement> statements);
 
-// What they have in common with the code around them.
+// Helpers that emit_kernel.cc uses as well:
 
 // `type place = value`, or without a type.
 CodeTokens& AddAssignment(CodeTokens& line, const std::string& type, const CExpr& place,
                           const CExpr& value, std::string_view op = "=");
 // ` {`
 CodeTokens& OpenBody(CodeTokens& line);
-// Text of a model for a comment, which a line's end would end, and a backslash there would take on
-// to the next line.
+// Makes text of a model safe for a comment: a line break would end the comment, and a backslash at
+// the end would continue it on the next line.
 std::string InComment(std::string text);
 
 }  // namespace fusec

@@ -37,7 +37,7 @@ void TextWriter::Line(const std::string& text) {
 void TextWriter::Declaration(const std::string& type, const std::string& name) {
   const std::string text = type + " " + name + ";";
   if (Fits(text)) return Raw(indent_, text);
-  // An alignment has a line of its own, where the rest fits into the next.
+  // An alignas gets its own line if the rest fits in the next one.
   const size_t behind = type.rfind("alignas(", 0) == 0 ? type.find(' ') : std::string::npos;
   const size_t end =
       behind != std::string::npos && Fits("    " + text.substr(behind + 1)) ? behind : type.size();
@@ -45,7 +45,7 @@ void TextWriter::Declaration(const std::string& type, const std::string& name) {
   Raw(indent_ + 4, text.substr(end + 1));
 }
 
-// A directive ends where its line does, unless a backslash stands there.
+// Directives are wrapped with a backslash at the end of the line.
 void TextWriter::Directive(std::string text) {
   int indent = indent_;
   while (indent + text.size() > kColumns) {
@@ -59,7 +59,8 @@ void TextWriter::Directive(std::string text) {
 }
 
 void TextWriter::Table(ArrayRef<Row> rows) {
-  // Rows between two that need lines of their own for their comments are aligned.
+  // Consecutive rows whose comments fit on their lines are aligned. Other rows get their comment on
+  // the line before.
   const auto fits = [&](const Row& row, size_t column) {
     return indent_ + column + row.comment.size() + 5 <= kColumns;
   };

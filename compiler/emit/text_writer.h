@@ -8,20 +8,20 @@
 
 namespace fusec {
 
-// Lines with indentation, wrapped at 100 columns the way clang-format would.
+// Writes indented lines, wrapped at 100 columns like clang-format.
 class TextWriter {
  public:
-  // A comment or a directive, which wrap at spaces, or a short line.
+  // Writes a comment or a directive, which is wrapped at spaces, or a short line.
   void Line(const std::string& text);
-  // A statement.
+  // Writes a statement.
   void Code(const CodeTokens& line) { Broken(line); }
   // Whether the text fits in one line here.
   bool Fits(const std::string& text) const;
-  // `type name`: a name that does not fit behind its type has a line of its own.
+  // Writes `type name`; a name that does not fit on the line of its type gets its own line.
   void Declaration(const std::string& type, const std::string& name);
   // `name(parameters) {`
   void Signature(const CodeTokens& line) { Broken(line, /*is_signature=*/true); }
-  // Statements with comments behind them, which begin in one column where they fit.
+  // Statements with trailing comments, which are aligned in one column if they fit.
   struct Row {
     CodeTokens code;
     std::string comment;

@@ -20,7 +20,7 @@ BranchRanges::BranchRanges(Ranges& ranges, const Expr& position, const Expr& lim
   before_ = *bounds;
   const Expr first_above = limit - offset;
   Ranges::Bounds after = before_;
-  // A bound that is no better than the old one is not taken.
+  // A bound that is not tighter than the old one is ignored.
   if (is_below && ranges.ProvenNonNegative(before_.high - first_above))
     after.high = first_above - 1;
   if (!is_below && ranges.ProvenNonNegative(first_above - before_.low)) after.low = first_above;

@@ -6,9 +6,9 @@
 
 namespace fusec {
 
-// While it lives, `ranges` know on which side of `limit` the position is: inside a branch, what is
-// left of an index after a subtraction is not negative, and its divisions need no correction. Only
-// where the position is a variable plus a constant.
+// During its lifetime, `ranges` know on which side of `limit` the position is. It is used inside a
+// branch: there, an index minus the limit is known not to be negative, so that its divisions need
+// no correction. It only has an effect if the position is a variable plus a constant.
 class BranchRanges {
  public:
   BranchRanges(Ranges& ranges, const Expr& position, const Expr& limit, bool is_below);

@@ -13,7 +13,7 @@ namespace fusec {
 
 namespace {
 
-// What no element of `dtype` is below (or above): infinity for floats.
+// The greatest (`highest`) or least value of `dtype`: an infinity for floats.
 CExpr ExtremeLiteral(Dtype dtype, bool highest) {
   if (IsFloat(dtype)) {
     const double infinity = std::numeric_limits<double>::infinity();
@@ -55,7 +55,7 @@ Fold FoldOf(OpKind kind, Dtype dtype) {
       if (is_bool) return {"true", "SmallerOf", [](auto& t, auto& e) { return And(t, e); }};
       return {ExtremeLiteral(dtype, true), "SmallerOf", call("SmallerOf"), true,
               IsFloat(dtype) ? "smaller" : "min"};
-    default:  // sums, means, products of matrices
+    default:  // sums, means, matrix products
       return {Literal(0, dtype), "SumOf",
               [](auto& total, auto& element) { return total + element; }, false, "+"};
   }
@@ -65,7 +65,7 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
                 function_ref<Scalar(ArrayRef<Expr>)> element) {
   const Fold& fold = loop.fold;
   if (fold.calls_how) builder.Use("block_reduce.cuh");
-  // With the lanes inside the fold, unless its bounds are different for every lane.
+  // The loop over the lanes is inside the fold, unless the bounds of the fold differ between lanes.
   const bool by_lanes = builder.MaySuspendLanes(loop.index) && !builder.IsInnermost(loop.first) &&
                         !builder.IsInnermost(loop.last);
   if (by_lanes) builder.SuspendLanes();
@@ -99,7 +99,7 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   for (size_t axis = headers.size(); axis-- > 0;) {
     Statement& header = headers[axis];
     header.body = builder.Close();
-    // Of several loops, the innermost.
+    // If there are several loops, only the innermost is transformed.
     if (axis + 1 < headers.size() || !builder.HasNotes()) {
       builder.Append(std::move(header));
       continue;
@@ -147,8 +147,7 @@ SizeNames LengthOf(const Node& reducer, const CExpr& lanes) {
   const std::string name = ModelName(reducer.result()->name);
   const bool is_sum = reducer.kind == OpKind::kMatMul;
   const std::string words = is_sum ? "terms" : "entries";
-  const std::string whose = (is_sum ? "of each sum of \"" + name : "that \"" + name) + "\"" +
-                            (is_sum ? "" : " reduces to one");
+  const std::string whose = (is_sum ? "of each sum of \"" : "per element of \"") + name + "\"";
   const std::string hint = name + (is_sum ? "_depth" : "_entries");
   if (lanes.empty()) return Only({0, hint, words + " " + whose});
   return Only({0, name + (is_sum ? "_depth_vectors" : "_entry_vectors"),
@@ -161,7 +160,7 @@ CExpr WriteMean(KernelBuilder& builder, const Node& reducer, const CExpr& total,
   const CExpr fold_type = CTypeName(FoldDtype(reducer));
   const CExpr divisor = Cast(fold_type, builder.Write(count, names));
   const bool is_integer = IsInteger(result->type.dtype);
-  if (is_integer) builder.Use("divide.cuh");  // a mean of nothing is 0 then
+  if (is_integer) builder.Use("divide.cuh");  // so that the mean of no elements is 0
   return builder.Let(
       CTypeName(result->type.dtype), ModelName(result->name),
       is_integer ? Call(Template("Divide", {fold_type}), {total, divisor}) : total / divisor);

@@ -10,30 +10,30 @@
 
 namespace fusec {
 
-// How a reduction starts, folds in an element, and folds the threads of a block.
+// The operation of a reduction: its initial value, how it adds an element to the total, and how the
+// totals of threads are combined.
 struct Fold {
   CExpr start;
-  std::string how;  // of block_reduce.cuh
+  std::string how;  // the name in block_reduce.cuh
   std::function<CExpr(const CExpr& total, const CExpr& element)> step;
-  bool calls_how = false;  // `step` does
-  std::string simd;  // that lanes fold by, as OpenMP or simd_reduce.cuh call it; "": they cannot
+  bool calls_how = false;  // whether `step` calls `how`
+  std::string simd;        // name in OpenMP or simd_reduce.cuh; "": lanes cannot be reduced
 };
 
 Fold FoldOf(OpKind kind, Dtype dtype);
-// Two values of `dtype` made one by `how` of block_reduce.cuh. Integers narrower than int say their
-// type, as literals and sums of them are ints.
+// Writes the combination of two values of `dtype` by `how` of block_reduce.cuh. For integers
+// narrower than int, the template argument is explicit, because their literals and sums are ints.
 CExpr Combined(const std::string& how, Dtype dtype, const CExpr& a, const CExpr& b);
 
-// Writes a fold as a loop where it is needed: `dims` are its loops' extents, or the one loop goes
-// from `first` to `last` (of at most dims[0] entries), for the element at `index`. Returns the
-// total.
+// A fold that is written as nested loops over `dims`, or as one loop from `first` to `last` (of at
+// most dims[0] entries), for the element at `index`.
 struct FoldLoop {
   Fold fold;
   Dtype dtype;
   std::string name;
   Shape dims;
-  std::vector<SizeNames> sizes;  // what the dims are called; not read where `last` is given
-  CExpr first, last;             // none: 0 and the extent
+  std::vector<SizeNames> sizes;  // the names of the dims; unused if `last` is given
+  CExpr first, last;             // if empty: 0 and the extent
   Exprs index;
 };
 CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
@@ -41,14 +41,16 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
 
 class RegionLowering;
 
-// Element `index` of a reduction, folded by one thread in a loop that stands where it is needed.
+// Writes a loop in which one thread computes element `index` of a reduction, and returns the
+// element.
 Scalar FoldSerially(RegionLowering& lowering, const Node& reduction, ArrayRef<Expr> index);
 
-// What a reduction, or a product of matrices, reduces to one element; in vectors of `lanes`, if
-// that is a constant's name.
+// The names in the number of elements that a reduction or a matrix product reduces to one element,
+// counted in vectors of `lanes` (the name of a constant) if that is not empty.
 SizeNames LengthOf(const Node& reducer, const CExpr& lanes = {});
 
-// Divides `total`, the sum that a ReduceMean folded over `count` elements, which `names` name.
+// Writes the mean of a ReduceMean: `total`, the sum of `count` elements, divided by the count.
+// `names` are the names in `count`.
 CExpr WriteMean(KernelBuilder& builder, const Node& reducer, const CExpr& total, const Expr& count,
                 const SizeNames& names);
 

@@ -36,7 +36,7 @@ void DeclareBytesOfLaunch(KernelBuilder& builder) {
 
 void DeclareSharedMemory(KernelBuilder& builder) {
   const CExpr bytes = builder.expressions().Constant("shared_bytes", builder.plan().shared_bytes,
-                                                     "given at launch");
+                                                     "dynamic shared memory");
   builder.AppendCall(Call("static_assert", {Equal("sizeof(Shape::Memory)", bytes)}));
   DeclareBytesOfLaunch(builder);
   builder.Append(Statement::Declare(CExpr::Type("Shape::Memory&"), "memory",
@@ -88,7 +88,7 @@ Statement IntLoopHeader(const std::string& variable, const CExpr& first, const C
 CExpr PointerTo(KernelBuilder& builder, const CExpr& buffer, const Expr& offset,
                 const SizeNames& names) {
   if (offset.IsConstant(0)) return buffer;
-  // Left of what is added first, a pointer needs no parentheses.
+  // As the leftmost operand of the sum, a pointer needs no parentheses.
   const std::function<CExpr(const CExpr&)> add = [&](const CExpr& sum) {
     const bool is_sum = sum.IsBinary("+") || sum.IsBinary("-");
     return is_sum ? Binary(add(sum.operand(0)), sum.word(), sum.operand(1)) : buffer + sum;

@@ -6,40 +6,41 @@
 
 namespace fusec {
 
-// What kernels of all classes say: sizes of blocks, loops over their shares, coordinates.
+// Code that kernels of all classes contain: block sizes, loops over the share of a block,
+// coordinates.
 
-// Threads of a block: 256 unless the kernel's shape says otherwise.
+// Threads per block on a GPU: 256 unless the launch shape says otherwise.
 int GpuBlockSize(const KernelBuilder& builder);
-// Elements of a block on the CPU: unless the shape says otherwise about 64 KB of floats, which is
-// enough to hand to another core.
+// Elements per block on the CPU: unless the launch shape says otherwise, about 64 KB of floats,
+// which is enough work for another core.
 int64_t CpuBlockElements(const KernelBuilder& builder);
 
-// The kernel's constant that holds its plan's block size.
+// The constant of the kernel with the block size of its plan.
 CExpr BlockSizeName(KernelBuilder& builder);
 
-// blockIdx.x, wide enough to be multiplied.
+// blockIdx.x, converted to a type in which products with it do not overflow.
 CExpr BlockNumber(const KernelBuilder& builder);
-// A size, or an expression of ints, as an argument of min, which wants both to be of the index
-// type.
+// Writes a size, or an expression of ints, as an argument of min. Both arguments of min must have
+// the index type.
 CExpr WriteSize(KernelBuilder& builder, const Expr& size, const SizeNames& names);
 CExpr WriteSize(KernelBuilder& builder, const CExpr& size);
 
-// `shared_memory`, the bytes that the kernel is given at launch.
+// Declares `shared_memory`, the dynamic shared memory of the kernel, in bytes.
 void DeclareBytesOfLaunch(KernelBuilder& builder);
-// `memory`, a Shape::Memory of the plan's shared bytes.
+// Declares `memory`, a Shape::Memory in the dynamic shared memory.
 void DeclareSharedMemory(KernelBuilder& builder);
 
-// Coordinates of position `flat` in a row-major `dims`, as named locals; `names` are those of the
-// dims' sizes, if these are not just counts of coordinates.
+// Declares locals with the coordinates of position `flat` in a row-major tensor of `dims`. `names`
+// are the names of the sizes; without it they are named after the coordinates.
 Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
                   const std::string& prefix);
 Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
                   const std::string& prefix, const SizeNames& names);
-// for (long long row = first_row; row < last_row; ++row) and the like, still without a body;
-// variables count by ones, or by `step`.
+// A loop header such as for (long long row = first_row; row < last_row; ++row), without a body. The
+// variable is incremented by 1, or by `step`.
 Statement LoopHeader(KernelBuilder& builder, const std::string& variable, const CExpr& first,
                      const CExpr& last, const CExpr& step = {});
-// The same of an int, up to where `condition` does not hold any more.
+// The same for a variable of type int; the loop runs as long as `condition` holds.
 Statement IntLoopHeader(const std::string& variable, const CExpr& first, const CExpr& condition,
                         const CExpr& step = {});
 
@@ -50,7 +51,7 @@ CExpr PointerTo(KernelBuilder& builder, const CExpr& buffer, const Expr& offset,
 // Vector<float, kLanes>
 CExpr VectorType(const std::string& element, const CExpr& lanes);
 
-// What memory holds for a local of `dtype`: ToHalf(x), ToBFloat16(x) or x itself.
+// Converts a local of `dtype` to its type in memory: ToHalf(x), ToBFloat16(x) or x itself.
 CExpr ToMemory(const CExpr& value, Dtype dtype);
 
 }  // namespace fusec

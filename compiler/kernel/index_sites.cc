@@ -1,4 +1,4 @@
-// Where a kernel checks indices, and how it reports those that are out of range.
+// The places where a kernel checks indices, and the reports of indices that are out of range.
 #include <algorithm>
 
 #include "compiler/ir/op_def.h"
@@ -16,8 +16,8 @@ IndexSite KernelBuilder::SiteOf(const Node& node, const Value* tensor, const Exp
   site.node = !node.provenance.empty() && !node.provenance[0].onnx_node.empty()
                   ? node.provenance[0].onnx_node
                   : std::string(GetOpDef(node.kind).text);
-  // The manifest knows the model's dims only; a row count that depends on the part is there as the
-  // smallest.
+  // The manifest knows only the dims of the model; instead of a row count that depends on the part,
+  // it has the smallest one.
   std::vector<std::string> symbols;
   extent.CollectSymbols(symbols);
   const bool known = std::all_of(symbols.begin(), symbols.end(), [&](const std::string& name) {
@@ -48,14 +48,14 @@ std::string KernelBuilder::SiteName(int number, const std::string& where) {
     const std::string name = Unique("k" + PascalCase(ModelName(site.tensor)) + "Site");
     const std::string what = WordFor(site.values);
     plan_.constants.push_back(
-        {"int", name, number, "who reports a bad " + what + where + ": " + site.node});
+        {"int", name, number, "reported with a bad " + what + where + ": " + site.node});
     found = site_names_.emplace(number, name).first;
   }
   return found->second;
 }
 
 void KernelBuilder::BeginNotes() {
-  if (target_ == TargetKind::kCpu) return;  // where a branch that is never taken costs nothing
+  if (target_ == TargetKind::kCpu) return;  // a branch that is never taken costs nothing there
   if (notes_.loops++ == 0) notes_.scope = scopes_.size() - 1;
 }
 

@@ -21,7 +21,8 @@ std::string PascalCase(const std::string& name) {
     out += start ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
     start = false;
   }
-  // In front, so that the constant's word is no dim's, which may be called like a constant.
+  // The mark comes first, so that the word of the constant differs from that of a dim of the same
+  // name.
   return IsOfModel(name) ? kModelMark + out : out;
 }
 
@@ -64,7 +65,7 @@ const SizeName* Find(ArrayRef<SizeName> sizes, int64_t value) {
 
 bool IsPlain(int64_t value) { return value == 0 || value == 1; }
 
-// What a coefficient of these atoms is per.
+// The suffix of a coefficient's name that lists the atoms of its term: "_per_x_and_y".
 std::string PerAtoms(const Expr::Term& term) {
   std::string per;
   for (const AtomRef& atom : term.atoms) {
@@ -74,7 +75,7 @@ std::string PerAtoms(const Expr::Term& term) {
   return per;
 }
 
-// Integers may be multiplied in any order: from left to right there are no parentheses.
+// Multiplies integers from left to right, so that no parentheses are needed.
 CExpr Times(const CExpr& a, const CExpr& b) {
   return b.IsBinary("*") ? Times(Times(a, b.operand(0)), b.operand(1)) : a * b;
 }
@@ -91,7 +92,7 @@ CExpr IndexWriter::WriteSize(int64_t value, const SizeNames& names) {
   if (const SizeName* size = Find(names.sizes, value)) return Name(*size);
   if (!names.is_place) return Constant(names.subject, value, names.phrase);
   return Constant(names.subject + "_group", value,
-                  "what positions in \"" + names.subject + "\" are divided by");
+                  "divisor of positions in \"" + names.subject + "\"");
 }
 
 CExpr IndexWriter::WriteDivisor(int64_t value, const SizeNames& names) {
@@ -105,12 +106,13 @@ CExpr IndexWriter::WriteOffset(int64_t value, const SizeNames& names) {
   if (value < 0) return -WriteOffset(-value, names);
   if (const SizeName* offset = Find(names.offsets, value)) return Constant(*offset);
   const std::string comment =
-      names.is_place ? "between an element and what is read of \"" + names.subject + "\""
+      names.is_place ? "offset of the element that is read of \"" + names.subject + "\""
                      : "offset " + names.phrase;
   return Constant(names.subject + "_offset", value, comment);
 }
 
-// Of a variable that counts vectors, the elements of each stand in front of what they step by.
+// If a variable counts vectors (NameFactor), its coefficient is written as the vector's length
+// times the rest.
 CExpr IndexWriter::WriteCoefficient(const Expr::Term& term, const CExpr& atoms, int64_t magnitude,
                                     const SizeNames& names) {
   const std::string text = term.atoms.size() == 1 ? atoms.ToOperandString() : atoms.ToString();
@@ -138,7 +140,7 @@ CExpr IndexWriter::WriteAtom(const Atom& atom, const SizeNames& names) {
   wrote_division_ |= atom.kind == Atom::Kind::kFloorDiv || atom.kind == Atom::Kind::kMod;
   switch (atom.kind) {
     case Atom::Kind::kSymbol:
-      return CExpr::Parse(WordOfSymbol(atom.name));  // which may be an element of an array
+      return CExpr::Parse(WordOfSymbol(atom.name));  // the word may be an element of an array
     case Atom::Kind::kFloorDiv:
     case Atom::Kind::kMod:
       return WriteDivision(atom, names);
@@ -183,8 +185,8 @@ CExpr IndexWriter::Write(const Expr& expr, const SizeNames& names) {
   if (expr.terms().empty()) return 0;
   if (const auto number = expr.AsConstant())
     return names.is_place ? WriteOffset(*number, names) : WriteSize(*number, names);
-  // Positive terms first, so that the text starts with a minus only where all terms do; of these,
-  // what steps farthest.
+  // Positive terms come first, so that the text starts with a minus only if all terms are negative;
+  // among these, the term with the largest stride comes first.
   Expr::Terms terms(expr.terms());
   std::stable_sort(terms.begin(), terms.end(), [](const Expr::Term& a, const Expr::Term& b) {
     const auto rank = [](const Expr::Term& term) {
@@ -196,7 +198,7 @@ CExpr IndexWriter::Write(const Expr& expr, const SizeNames& names) {
   });
   CExpr sum;
   for (const Expr::Term& term : terms) {
-    if (term.coefficient == INT64_MIN) {  // a constant, which has no magnitude
+    if (term.coefficient == INT64_MIN) {  // its magnitude is not representable
       sum = sum + WriteSize(INT64_MIN, names);
       continue;
     }

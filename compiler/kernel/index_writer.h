@@ -8,52 +8,57 @@
 
 namespace fusec {
 
-// A number with its meaning: the constant `k<Hint>`, and what a comment says of it.
+// A number with a meaning: the constant `k<Hint>` and its comment.
 struct SizeName {
   int64_t value = 0;
   std::string hint, comment;
 };
 
-// What an index expression is about, after which its numbers are called. Equal numbers of two
-// subjects have two names (size_names.h makes the subjects).
+// The meaning of an index expression; the names of its numbers are derived from it. Equal numbers
+// of two subjects have two names. size_names.h makes SizeNames.
 struct SizeNames {
-  // Whose numbers they are, "table0" or "rows": a number that `sizes` lack is called after that.
+  // What the numbers belong to, such as "table0" or "rows". A number that is not in `sizes` is
+  // named after it.
   std::string subject;
-  // What a count counts, in a comment: "of the result".
+  // The rest of the comment on a count, such as "of the result" for rows.
   std::string phrase;
-  // Whether the expression is a position in `subject`, where a constant term is an offset.
+  // Whether the expression is a position in `subject`, so that a constant term is an offset.
   bool is_place = false;
-  std::vector<SizeName> sizes;    // extents and strides: of two that fit, the first names a number
-  std::vector<SizeName> offsets;  // where something begins
-  // What a position is divided by, beside sizes: those of the values that it was a place in before.
+  std::vector<SizeName> sizes;    // extents and strides; the first match names a number
+  std::vector<SizeName> offsets;  // the positions at which something begins
+  // Further divisors of a position besides `sizes`: the sizes of earlier views, whose positions it
+  // was computed from.
   std::vector<SizeName> divisors;
 };
 
 // Writes index expressions as C, outer axes first. Integers above 1 become named constants of the
-// kernel, so that a reader learns what they are. A constant has one meaning.
+// kernel, so that a reader learns their meaning. Each constant has exactly one meaning.
 class IndexWriter {
  public:
-  // `ranges` tell where C's division, which rounds toward zero, is the index arithmetic's, which
-  // rounds down. They must outlive the writer.
+  // `ranges` tell whether the division of C, which rounds toward zero, gives the same result as
+  // that of index arithmetic, which rounds down. They must outlive the writer.
   explicit IndexWriter(const Ranges& ranges) : ranges_(ranges) {}
 
-  // `value` is a size of the kernel's own where a tensor's last axis has it: it is written as
-  // `name`, which is no constant.
+  // From now on, if the last axis of a tensor has the extent `value`, the extent is written as
+  // `name`, a parameter of the kernel, instead of as a constant.
   void NameColumns(int64_t value, const CExpr& name) { columns_[value] = name; }
-  // `variable * value` is written as `variable * constant`, and multiples of `value` alike.
+  // From now on, `variable * value` is written as `variable * constant`; multiples of `value`
+  // likewise.
   void NameFactor(const std::string& variable, int64_t value, const CExpr& constant) {
     factors_[variable] = {value, constant};
   }
-  // From now on `variable` counts something else.
+  // Ends NameFactor for `variable`, which from now on counts something else.
   void ForgetFactor(const std::string& variable) { factors_.erase(variable); }
-  // A constant of another type, such as a float; its name.
+  // Adds a constant of another type than an integer one, such as float; returns its name.
   CExpr TypedConstant(const std::string& type, const std::string& hint, const CExpr& value,
                       const std::string& comment);
-  // The constant of this meaning: block size, chunk. Returns its name.
+  // Adds the constant with this meaning, such as the block size, if it does not exist; returns its
+  // name.
   CExpr Constant(const std::string& hint, int64_t value, const std::string& comment);
   CExpr Constant(const SizeName& size) { return Constant(size.hint, size.value, size.comment); }
   CExpr Write(const Expr& expr, const SizeNames& names);
-  // Symbols are `long long` from now on, which min and max want both of their arguments to be.
+  // From now on symbols have the type `long long`, so that the arguments of min and max are
+  // converted to it.
   void CountInLongLong() { wide_ = true; }
   bool wrote_division() const { return wrote_division_; }
   const std::vector<NamedConstant>& constants() const { return constants_; }
@@ -64,9 +69,9 @@ class IndexWriter {
     CExpr constant;
   };
   std::string NewName(const std::string& hint);
-  // What stands for `size`, which is above 1.
+  // The name of `size`, which is above 1.
   CExpr Name(const SizeName& size);
-  // A number that is a size, one that divides, or one that is added to a place.
+  // Write a number that is a size, a divisor, or an offset.
   CExpr WriteSize(int64_t value, const SizeNames& names);
   CExpr WriteDivisor(int64_t value, const SizeNames& names);
   CExpr WriteOffset(int64_t value, const SizeNames& names);
@@ -87,7 +92,7 @@ class IndexWriter {
   std::vector<NamedConstant> constants_;
 };
 
-// "hidden_state.3" -> "HiddenState3"; of a word of the model, one as well.
+// "hidden_state.3" -> "HiddenState3". A marked word of the model (model_names.h) stays marked.
 std::string PascalCase(const std::string& name);
 
 }  // namespace fusec

@@ -1,4 +1,4 @@
-// How elements are written to and read from what a block keeps in shared memory.
+// Loads and stores of elements that a block keeps in shared memory.
 #include <algorithm>
 
 #include "compiler/ir/c_text.h"
@@ -53,15 +53,15 @@ std::vector<SizeName> KeptSizes(const Value* value, const RegionLowering::KeptRo
     const std::string which = std::to_string(axis - 1);
     if (const int64_t step = *stride.AsConstant(); step > rows.run && step % rows.run == 0)
       sizes.push_back({with_gaps(step), name + "_step_" + which,
-                       "of axis " + which + " of \"" + name + "\", with what is left free"});
+                       "stride of axis " + which + " of \"" + name + "\", gaps included"});
   }
   const int64_t elements = *(stride * shape[rows.row_rank]).AsConstant();
   sizes.push_back({with_gaps(elements), name + "_places",
                    (rows.for_all_rows ? "for \"" : "for one row of \"") + name + "\", with " + gap +
-                       " left free behind every " + run + ", so that banks differ"});
-  sizes.push_back({rows.gap, name + "_gap", "places left free behind a run of \"" + name + "\""});
+                       " unused after every " + run + ", against bank conflicts"});
+  sizes.push_back({rows.gap, name + "_gap", "unused elements after each run of \"" + name + "\""});
   for (SizeName& size : SizesOf(name, shape, rows.row_rank)) sizes.push_back(std::move(size));
-  sizes.push_back({rows.run, name + "_run", "elements of \"" + name + "\" that stand together"});
+  sizes.push_back({rows.run, name + "_run", "elements of each run of \"" + name + "\""});
   return sizes;
 }
 

@@ -19,8 +19,8 @@ std::string MemoryTypeName(Dtype dtype) {
 
 namespace {
 
-// Takes out locals that nothing behind them in their scope reads; the names in what stays. A check
-// of an index stays: it reports.
+// Removes locals that no later statement of their scope reads; returns the names in the remaining
+// statements. Index checks stay, because they report errors.
 std::set<std::string> DropUnread(std::vector<Statement>& statements) {
   std::set<std::string> names;
   for (size_t i = statements.size(); i-- > 0;) {
@@ -32,7 +32,7 @@ std::set<std::string> DropUnread(std::vector<Statement>& statements) {
       statements.erase(statements.begin() + static_cast<int64_t>(i));
       continue;
     }
-    // But for what a local that it defines is called.
+    // All names except that of a local that the statement defines.
     ForEachExpr(statement, [&](const CExpr& expr) {
       const bool is_local = statement.kind == Statement::Kind::kLet && &expr == &statement.place;
       if (!is_local) expr.ForEachName([&](std::string_view name) { names.emplace(name); });
@@ -73,7 +73,7 @@ bool KernelBuilder::IsTaken(const std::string& name) const {
 std::string KernelBuilder::FirstFree(const std::string& wanted) const {
   const bool is_of_model = IsOfModel(wanted);
   const auto word = [&](const std::string& text) { return is_of_model ? AsModelWord(text) : text; };
-  // What is called like a parameter gets another stem.
+  // A local with the name of a parameter gets another stem.
   const bool is_buffer =
       std::any_of(reserved_names_.begin(), reserved_names_.end(),
                   [&](const auto& reserved) { return reserved.second == word(wanted); });
@@ -86,7 +86,7 @@ std::string KernelBuilder::FirstFree(const std::string& wanted) const {
 std::string KernelBuilder::Unique(const std::string& wanted) {
   const std::string name = FirstFree(wanted);
   names_.insert(name);
-  depth_of_.erase(name);  // of a local in a scope that is closed
+  depth_of_.erase(name);  // that of a local in a closed scope
   return name;
 }
 
@@ -384,7 +384,7 @@ KernelPlan KernelBuilder::Finish() {
   std::erase_if(sizes, is_unread);
   std::erase_if(plan_.constants, is_unread);
   plan_.constants.insert(plan_.constants.begin(), sizes.begin(), sizes.end());
-  // Signature: what is read, what is written, dims, sizes, the error word.
+  // The order of parameters: buffers that are read, buffers that are written, dims, sizes, errors.
   std::stable_sort(plan_.parameters.begin(), plan_.parameters.end(), [](auto& a, auto& b) {
     auto rank = [](const KernelParameter& p) {
       if (p.kind == KernelParameter::Kind::kDim) return p.dim.AsConstant() ? 3 : 2;

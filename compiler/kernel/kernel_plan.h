@@ -11,17 +11,17 @@
 
 namespace fusec {
 
-// What a kernel is planned for. The same planner and the same printer serve both: on the CPU a
-// block has one thread, so that its loops are plain loops, and blocks are larger.
+// The target of a kernel. The same planner and emitter serve both: on the CPU a block has one
+// thread, so that its work consists of plain loops, and blocks have more elements.
 enum class TargetKind { kCpu, kGpu };
 
-// One line or one nested block of a kernel, decided but not yet spelled.
+// A statement of a kernel, perhaps with nested statements, before it is written as text.
 struct Statement {
   enum class Kind {
     kComment,  // `text`
     kBlank,
     kLet,      // const `type` `place` = `value`;
-    kDeclare,  // `type` `place` = `value`;  (assigned later; no `value`: uninitialised)
+    kDeclare,  // `type` `place` = `value`;  (not const; without `value` uninitialized)
     kAssign,   // `place` = `value`;  a local, or a place in memory
     kUsing,    // using `place` = `value`;
     kCall,     // `value`;  or a word alone, such as break
@@ -29,7 +29,7 @@ struct Statement {
     kPragma,   // `text`: a hint for the next loop
     kFor,     // for (`type` `place` = `value`; `condition`; ++`place`) `body`, or `place` += `step`
     kIf,      // if (`condition`) `body` else `otherwise`
-    kAwait,   // nothing; a dependent launch waits for earlier kernels here
+    kAwait,   // a dependent launch waits for earlier kernels here
     kLambda,  // const auto `place` = [&](`text`) { `body` };
   };
   Kind kind = Kind::kComment;
@@ -65,14 +65,15 @@ struct Statement {
 struct NamedConstant {
   std::string type = "int";
   std::string name;
-  CExpr value;  // a list of an array, which is `static`: one for all threads, not one for each
+  CExpr value;  // a list for an array, which is static: all threads share it
   std::string comment;
 
   bool is_array() const { return value.kind() == CExpr::Kind::kList; }
 };
 
-// How a constant lies in memory: as it is, its floats rounded to TF32 or not, or in panels
-// (weight_panels.h), of floats rounded to TF32 or as two halves each, or of numbers in fp8.
+// The layout of a constant in memory: plain, plain with floats rounded to TF32, or in panels
+// (weight_panels.h) of unchanged numbers, of floats rounded to TF32, of floats split into two
+// halves, or of fp8 numbers.
 enum class WeightLayout {
   kPlain,
   kTf32,
@@ -86,17 +87,18 @@ enum class WeightLayout {
 struct KernelParameter {
   enum class Kind { kBuffer, kTables, kDim, kErrors };
   Kind kind = Kind::kBuffer;
-  const Value* value = nullptr;  // of kBuffer: an operand or result of the region node
-  WeightLayout layout = WeightLayout::kPlain;  // of a constant
+  const Value* value = nullptr;                // for kBuffer: an operand or result of the region
+  WeightLayout layout = WeightLayout::kPlain;  // if it is a constant
   bool written = false;
   std::vector<const Value*>
-      tables;  // of kTables: values of one dtype, passed as one struct of pointers
+      tables;  // for kTables: values of one dtype, passed as one struct of pointers
   std::string name;
-  Expr dim;             // of kDim: a symbol, or a size that kernels of one text may differ in
-  std::string comment;  // on such a size
+  Expr dim;             // for kDim: a symbol, or a size in which kernels of equal text differ
+  std::string comment;  // the comment on such a size
 };
 
-// One of the kernels (or library calls) that make the same values, and the sizes for which it does.
+// One of the kernels (or library calls) that compute the same values, and the sizes for which it is
+// used.
 struct KernelVariant {
   std::string name;
   int64_t from = 0, to = INT64_MAX;  // inclusive
@@ -104,57 +106,59 @@ struct KernelVariant {
 
 struct KernelPlan {
   std::string name;  // k03_bias_relu
-  // The kernel before it whose function it launches, as its own would be equal; "" for its own.
+  // The earlier kernel whose function this one launches, because their functions would be equal; ""
+  // if it launches its own.
   std::string same_as;
-  std::vector<std::string> also_as;  // the kernels behind it that launch this one's
-  RegionClass region_class = RegionClass::kPointwise;  // of the region it computes; only printed
+  std::vector<std::string> also_as;  // the later kernels that launch this function
+  RegionClass region_class = RegionClass::kPointwise;  // of its region; only printed
   std::vector<std::string> ops;
   Provenance provenance;
   std::vector<KernelParameter> parameters;
   std::vector<NamedConstant> constants;
   std::vector<std::string> device_files;  // of codegen_templates/device, in order of first use
   std::string launch_in_words;
-  // Lines of the header comment that show who makes what of a tile, what lies in shared memory, and
-  // how its stages follow each other; printed as they are.
+  // Lines of the header comment that show who computes which part of a tile, the layout of shared
+  // memory, and the sequence of its stages; printed verbatim.
   std::vector<std::string> drawing;
-  // All that make its region, in ascending order of `variant_size`, itself among them; empty where
-  // it is alone.
+  // All kernels that compute its region, including itself, in ascending order of `variant_size`;
+  // empty if it is the only one.
   std::vector<KernelVariant> variants;
   Expr variant_size;
   Expr blocks;
   int block_size = 1;
-  int cluster_blocks = 1;   // neighbours that run together and read each other's shared memory
-  int blocks_together = 0;  // on one multiprocessor, which registers must not prevent; 0: any
-  int shared_bytes = 0;     // chosen at launch, beside what the kernel declares
-  // Waits for earlier kernels before it touches what they may, so that it may be launched while
-  // they run (dependent_launch.cuh): where the body says, or else first of all.
+  int cluster_blocks = 1;   // blocks per cluster
+  int blocks_together = 0;  // blocks per multiprocessor that registers must allow; 0: any
+  int shared_bytes = 0;     // of dynamic shared memory
+  // The kernel may be launched while earlier kernels run (dependent_launch.cuh): it waits for them
+  // before it accesses memory that they may write or read. The body says where (kAwait); otherwise
+  // it waits at the beginning.
   bool dependent_launch = false;
-  bool has_small_blocks = false;  // beside which those of the next kernel find room
-  // It loads its outputs again, or stores them element by element, so that page-locked memory is no
-  // place for them.
+  bool has_small_blocks = false;  // blocks of the next kernel fit beside them
+  // The kernel reads its outputs again, or stores them element by element, so that they must not be
+  // in page-locked host memory.
   bool outputs_in_device_memory = false;
   std::string index_type = "int";  // of loop variables, positions and dims
   std::vector<Statement> body;
   Expr bytes_read, bytes_written, flops;
-  Expr bytes_kept;  // of results between its ops, which a kernel per op would write and read again
+  Expr bytes_kept;  // intermediate results, which one kernel per op would write and read
 
   const std::string& function() const { return same_as.empty() ? name : same_as; }
 };
 
-// What data that choose something may be, of `extent` things.
+// The valid values of data that select one of `extent` things.
 enum class IndexValues {
   kIndex,   // -extent..extent-1: negative ones count from the end
   kLength,  // 0..extent: how many steps a sequence has
-  kSlot,    // -1..extent-1: -1 chooses nothing
+  kSlot,    // -1..extent-1: -1 selects nothing
 };
 
 const char* WordFor(IndexValues values);
 
-// A place where data chooses an index, for the run-time error message.
+// A place where data selects an index, for the run-time error message.
 struct IndexSite {
-  std::string node;    // ONNX node, or the IR op
+  std::string node;    // the ONNX node, or the IR op
   std::string tensor;  // the tensor that holds the index
-  std::string input;   // the model input it came from unchanged, or ""
+  std::string input;   // the model input that it equals, or ""
   Shape shape;         // of that tensor
   Expr extent;
   IndexValues values = IndexValues::kIndex;

@@ -1,4 +1,4 @@
-// Facts about integers that make index checks unnecessary or more precise.
+// Known ranges of integers, which make index checks unnecessary or more precise.
 #include <algorithm>
 #include <limits>
 
@@ -6,7 +6,7 @@
 
 namespace fusec {
 
-// Between which numbers the elements of a constant lie, so that they need no check as indices.
+// The range of the elements of a constant, so that they need no check as indices.
 std::optional<Ranges::Interval> RegionLowering::ConstantInterval(const Value* value) const {
   constexpr int64_t kMostElements = 1 << 20;
   const TensorData* data = ConstantPayload(value);
@@ -60,7 +60,7 @@ void RegionLowering::NoteInterval(const Node& node, const Scalar& scalar, ArrayR
   }
   if (node.kind == OpKind::kCast) {
     const Scalar source = Evaluate(node.operand(0), index);
-    // Signed integers hold all of an unsigned type if they have more bytes.
+    // A signed type holds all values of an unsigned type if it has more bytes.
     const int needed_bytes = DtypeBytes(source.dtype) + (IsUnsigned(source.dtype) ? 1 : 0);
     const bool widens = DtypeBytes(scalar.dtype) >= needed_bytes && !IsUnsigned(scalar.dtype) &&
                         IsInteger(source.dtype);

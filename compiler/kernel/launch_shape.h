@@ -4,17 +4,17 @@
 
 namespace fusec {
 
-// The numbers of a generated kernel that change its speed and never its answers. What is 0 or
-// kPlanned is left to the planner of the kernel; a planner may come out below what is asked for,
-// where a region's sizes allow no more.
+// Parameters of a generated kernel that change its speed but never its results. The planner of the
+// kernel chooses those that are 0 or kPlanned. It may use less than requested if the sizes of the
+// region do not allow more.
 struct LaunchShape {
   enum class Team { kPlanned, kThread, kWarp, kBlock };
 
-  int block_size = 0;          // threads of a block, on a GPU
-  int64_t lanes = 0;           // neighbouring elements that a thread makes, at most
-  int64_t rows = 0;            // that a block owns, at least, where blocks own rows
-  int64_t chunk = 0;           // elements that a block owns, on the CPU
-  int cluster_blocks = 0;      // blocks that share out sums, on a GPU with clusters
+  int block_size = 0;          // threads per block, on a GPU
+  int64_t lanes = 0;           // the most consecutive elements that a thread computes
+  int64_t rows = 0;            // the fewest rows per block, if blocks compute rows
+  int64_t chunk = 0;           // elements per block, on the CPU
+  int cluster_blocks = 0;      // blocks that split sums, on a GPU with clusters
   Team team = Team::kPlanned;  // who reduces a row, on a GPU
 
   bool operator==(const LaunchShape&) const = default;

@@ -26,7 +26,7 @@ std::string FriendlyName(const std::string& value_name) {
       out += '_';
   }
   while (!out.empty() && out.back() == '_') out.pop_back();
-  // A module path repeats its parents: "top_top_0_gemm" says no more than "top_0_gemm".
+  // Module paths repeat their parents: "top_top_0_gemm" becomes "top_0_gemm".
   if (size_t at = out.find('_'); at != std::string::npos && at > 0 &&
                                  out.compare(at + 1, at + 1, out.substr(0, at) + "_") == 0) {
     out = out.substr(at + 1);
@@ -78,7 +78,7 @@ class ModelNames {
         expr.ForEachName([&](std::string_view word) { Note(word); });
       });
     });
-    // A name that the kernel lets stand is not given to another word of the model.
+    // A name that stays unchanged must not be given to another word of the model.
     std::vector<std::string> aside;
     for (const std::string& word : words_) {
       std::string name = WithoutMarks(word);
@@ -106,7 +106,7 @@ class ModelNames {
       words_.emplace_back(word);
   }
 
-  // A constant may be called like one of a device function that the kernel does not read.
+  // A constant may have the name of a constant of a device file that the kernel does not use.
   bool IsFree(const std::string& name) const {
     const bool is_kept = KernelWords().count(name) != 0 && !IsKernelConstant(name);
     return !is_kept && taken_.count(name) == 0;
@@ -127,15 +127,15 @@ class ModelNames {
     return name;
   }
 
-  // A word that is in comments only is nobody's name.
+  // A word that appears only in comments needs no unique name.
   std::string NameOf(std::string_view word) const {
     const auto found = names_.find(word);
     return found == names_.end() ? WithoutMarks(std::string(word)) : found->second;
   }
 
-  std::set<std::string> taken_;  // the kernel's own words, and names that are given
+  std::set<std::string> taken_;  // words of the kernel itself, and assigned names
   std::set<std::string> dims_;
-  std::vector<std::string> words_;                         // in the order of the kernel's text
+  std::vector<std::string> words_;  // words of the model, in the order of the text
   std::map<std::string, std::string, std::less<>> names_;  // by word
 };
 

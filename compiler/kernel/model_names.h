@@ -7,29 +7,30 @@
 
 namespace fusec {
 
-// How tensors and dims are called in kernels. Users may call them anything: a word of C++, what a
-// device function is called, what a planner calls its locals. So while a kernel is planned, each
-// word that comes from the model has kModelMark in it, and can be none of the kernel's own. Once
-// the kernel is whole, NameModelWords takes the marks out.
+// The names of tensors and dims in kernels. Models may use any names: C++ keywords, names of device
+// functions, or names of the planner's locals. So while a kernel is planned, each word that comes
+// from the model contains kModelMark and cannot equal a word of the kernel itself. When the kernel
+// is complete, NameModelWords removes the marks.
 
-// A readable name for a value: "_top_top_1_Relu_output_0" (how TorchScript calls it) becomes
+// A readable name for a value: "_top_top_1_Relu_output_0", as TorchScript exports it, becomes
 // "top_1_relu".
 std::string FriendlyName(const std::string& value_name);
 
-// The same with a mark: what is made of it (ModelName(x) + "_rows") is a word of the model, too.
+// The same with a mark. Names that are derived from it (ModelName(x) + "_rows") are words of the
+// model, too.
 std::string ModelName(const std::string& value_name);
-// `word`, which has marks somewhere or none at all, with one mark behind it.
+// `word` with exactly one mark, at its end; `word` may contain marks anywhere.
 std::string AsModelWord(const std::string& word);
 bool IsOfModel(std::string_view word);
 std::string WithoutMarks(std::string text);
 
-// What a kernel calls a symbol of an Expr: its own variable, or the dim that is its parameter,
-// which has its mark in front, so that it is no tensor's word.
+// The word for a symbol of an Expr: a variable of the kernel, or a dim, which is a parameter. The
+// mark of a dim is at its beginning, so that it differs from the words of tensors.
 std::string WordOfSymbol(const std::string& symbol);
 
-// Gives each word of the model its name, in code and in comments: what it is without marks, dims
-// first. Where the kernel has such a word already, it is called hidden_tensor, batch_dim of a dim,
-// and kHiddenColumns_2 of a constant.
+// Replaces each word of the model by its final name, in code and in comments: the word without
+// marks. Dims come first. If the kernel already has such a word, a tensor is named hidden_tensor, a
+// dim batch_dim, and a constant kHiddenColumns_2.
 void NameModelWords(KernelPlan& plan);
 
 }  // namespace fusec

@@ -35,7 +35,7 @@ std::string ValueName(const std::string& tensor) {
   return tensor + (WithoutMarks(tensor).ends_with("value") ? "_element" : "_value");
 }
 
-// One element of one node, as the op's Lower sees it.
+// The context in which the Lower of an op computes one element of one node.
 class ElementLowering : public LowerContext {
  public:
   ElementLowering(RegionLowering& parent, const Node& node, int result, ArrayRef<Expr> index)
@@ -84,8 +84,8 @@ class ElementLowering : public LowerContext {
     if (const auto uniform = UniformSelect(position, limit)) {
       return SelectForAllLanes(*uniform, dtype, then, otherwise);
     }
-    // In the branch of another select the outer local is reused, so that a chain reads as if / else
-    // if.
+    // A select in the branch of another select reuses the outer local, so that a chain becomes if /
+    // else if.
     const CExpr target = branch_target_.empty()
                              ? builder.Unique(ModelName(node_->result(result_number_)->name))
                              : branch_target_;
@@ -121,8 +121,7 @@ class ElementLowering : public LowerContext {
       return {
           parent_.builder_.expressions().TypedConstant(
               CTypeName(dtype), ModelName(node_->result(result_number_)->name) + "_size", literal,
-              "a size that \"" + ModelName(node_->result(result_number_)->name) +
-                  "\" is made with"),
+              "a size used to compute \"" + ModelName(node_->result(result_number_)->name) + "\""),
           dtype};
     }
     const std::string name = ModelName(node_->result(result_number_)->name);
@@ -149,44 +148,45 @@ class ElementLowering : public LowerContext {
   }
 
  private:
-  // A select that chooses the same for all lanes of a vector.
+  // A select that makes the same choice for all lanes of a vector.
   struct Uniform {
     Expr position, limit;               // without the lane
-    Expr in_vectors, limit_in_vectors;  // what narrows the branches' ranges
+    Expr in_vectors, limit_in_vectors;  // narrow the ranges in the branches
   };
   std::optional<Uniform> UniformSelect(const Expr& position, const Expr& limit) const;
   Scalar SelectForAllLanes(const Uniform& uniform, Dtype dtype, function_ref<Scalar()> then,
                            function_ref<Scalar()> otherwise);
 
-  // Where an element is made in another way from `limit` on.
+  // The condition of a select: elements from `limit` on are computed in another way.
   CExpr IsBelow(const Expr& position, const Expr& limit);
-  // The axis of the first operand that the next index out of data is for.
+  // The axis of the first operand that the next index from data selects in.
   int64_t NextAxis();
-  // `data`, which lies in low..high, as a local of the index type, which min and max need.
+  // `data`, which is in low..high, as a local of the index type (both arguments of min and max must
+  // have this type).
   Expr AsIndex(const Scalar& data, int operand, int64_t low, int64_t high);
-  // The local that holds `data`, which chooses a place of an axis of operand `chosen`, once it has
-  // been checked.
+  // The local with the checked value of `data`, which selects a position along an axis of operand
+  // `chosen`.
   Expr Checked(IndexValues values, const Scalar& data, int operand, ArrayRef<Expr> position,
                int chosen, int64_t axis);
-  // Where the check finds the data.
+  // The tensor and position of the data, for the error message of the check.
   RegionLowering::Origin OriginOf(const Scalar& data, int operand, ArrayRef<Expr> position) const;
 
   RegionLowering& parent_;
   CExpr branch_target_;
-  int64_t indices_ = 0;  // out of data, so far
+  int64_t indices_ = 0;  // the number of indices from data so far
   bool commented_ = false;
 };
 
 CExpr ElementLowering::IsBelow(const Expr& position, const Expr& limit) {
   const std::string name = ModelName(node_->result(result_number_)->name);
   const SizeNames of_position =
-      CountOf(name + "_position", "of the place that \"" + name + "\" is made from");
+      CountOf(name + "_position", "of the element that \"" + name + "\" is computed from");
   const SizeNames of_limit =
-      Only({0, name + "_border", "where \"" + name + "\" begins to be made in another way"});
+      Only({0, name + "_border", "where another part of \"" + name + "\" begins"});
   return parent_.builder_.Write(position, of_position) < parent_.builder_.Write(limit, of_limit);
 }
 
-// GatherND takes an index for each axis behind the batch.
+// GatherND has an index for each axis after the batch axes.
 int64_t ElementLowering::NextAxis() {
   return node_->Has("axis") ? node_->Int("axis") : node_->Int("batch_dims") + indices_++;
 }
@@ -206,7 +206,7 @@ std::optional<ElementLowering::Uniform> ElementLowering::UniformSelect(const Exp
 }
 
 // float chosen[kLanes]; if (position < limit) { for (lanes) ... } else { for (lanes) ... }, so that
-// the branches load whole vectors.
+// the loads in the branches are vectors.
 Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
                                           function_ref<Scalar()> then,
                                           function_ref<Scalar()> otherwise) {
@@ -274,7 +274,7 @@ Expr ElementLowering::SlotFromData(const Scalar& data, int operand, ArrayRef<Exp
   return Checked(IndexValues::kSlot, data, operand, position, bank, 0);
 }
 
-// Look-ups of one row in tables of one cache share the place.
+// Look-ups of one row in tables of the same cache share the place.
 Expr ElementLowering::PlaceOfCachedRow(const Expr& row, int cache) {
   KernelBuilder& builder = parent_.builder_;
   const std::string array = Array(cache);
@@ -287,7 +287,7 @@ Expr ElementLowering::PlaceOfCachedRow(const Expr& row, int cache) {
   const CExpr number = builder.Write(row, CountOf(label + "_row", "of \"" + label + "\""));
   const std::string name = builder.Let("long long", label + "_place",
                                        Call("PlaceOfCachedRow", {CExpr::Parse(array), number}));
-  // What is known of a row lets positions in it be simplified; that of the place is not asked.
+  // Positions are simplified by the known range of the row; the place needs no range.
   builder.Remember(key, {name, Dtype::kI64});
   return SetVariable(builder.ranges(), name, 0, table->type.shape[0] - 1);
 }
@@ -307,7 +307,7 @@ Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operan
   const Shape& shape = node_->operand(chosen)->type.shape;
   const Expr& extent = shape[static_cast<size_t>(axis)];
   const std::string word = WordFor(values);
-  // Look-ups of one id in tables of as many rows share its check.
+  // Look-ups of one id in tables with the same number of rows share its check.
   const std::string key = word + "|" + data.text() + "|" + extent.ToString();
   if (const Scalar* checked = builder.Recall(key)) return Variable(checked->text());
   const RegionLowering::Origin origin = OriginOf(data, operand, position);
@@ -453,7 +453,7 @@ Expr RegionLowering::SlotAt(const Node& node, int operand, ArrayRef<Expr> place,
 std::vector<const Value*> RegionLowering::ViewsInPath() const {
   std::vector<const Value*> views;
   for (auto value = path_.rbegin(); value != path_.rend(); ++value) {
-    if (value == path_.rbegin()) continue;  // what is read itself
+    if (value == path_.rbegin()) continue;  // the value that is read itself
     const OpClass op_class = GetOpDef((*value)->producer->kind).op_class;
     if (op_class != OpClass::kView && op_class != OpClass::kPointwise) break;
     if (op_class == OpClass::kView) views.push_back(*value);

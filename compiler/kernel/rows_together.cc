@@ -14,8 +14,9 @@ namespace fusec {
 
 namespace {
 
-// So many rows of 16 bytes fit into a thread's registers, and fewer than the latter leave memory
-// waiting; of bags of any length, which are short as well, more would be looked up in vain
+// The number of rows whose loads overlap. Up to kMostTogether rows of 16 bytes fit in the registers
+// of a thread, and fewer than kFewTogether do not keep memory busy. Bags of unknown length may be
+// short; with more than kOfAnyLength, too many look-ups would be wasted
 // (tests/gpu/results/2026-11-26-h200-rows-together.txt).
 constexpr int64_t kMostTogether = 12, kFewTogether = 7, kTogether = 8, kOfAnyLength = 4;
 constexpr int64_t kOfTile = 4;
@@ -33,8 +34,8 @@ Names NamesIn(const std::vector<Statement>& statements) {
   return names;
 }
 
-// Where the statements that fold begin: a loop over lanes with its pragma, or a single one. None
-// where what is before them is more than locals.
+// The index of the first statement that folds: a loop over lanes with its pragma, or a single
+// assignment. nullopt if the statements before it are not all locals.
 std::optional<size_t> FoldBegin(const std::vector<Statement>& body) {
   if (body.empty()) return std::nullopt;
   size_t fold = body.size() - 1;
@@ -50,7 +51,8 @@ std::optional<size_t> FoldBegin(const std::vector<Statement>& body) {
   return are_locals && fold > 0 ? std::optional(fold) : std::nullopt;
 }
 
-// How many rows are under way; all of a few, and where possible a divisor of many.
+// How many rows are loaded together: all if there are few, else a divisor of their number if
+// possible.
 int64_t RowsTogether(std::optional<int64_t> count) {
   if (!count) return kOfAnyLength;
   for (int64_t rows = std::min(*count, kMostTogether); rows >= kFewTogether; --rows) {
@@ -68,7 +70,8 @@ std::string ArrayOf(const std::string& local) {
   return IsOfModel(local) ? AsModelWord(name) : name;
 }
 
-// Whether the value is made of numbers alone: it is as easily made again as kept.
+// Whether the value is computed from names and literals alone, so that recomputing it is as cheap
+// as keeping it.
 bool IsOfNumbers(const CExpr& value) {
   using ExprKind = CExpr::Kind;
   switch (value.kind()) {
@@ -88,7 +91,7 @@ class Writer {
   Writer(KernelBuilder& builder, Statement header, const CExpr& last, std::optional<int64_t> count)
       : builder_(builder), header_(std::move(header)), last_(last), count_(count) {}
 
-  // `what` says what the rows are, `why` why some are under way together.
+  // `what` is the comment on the number of rows, `why` the comment on the loops.
   std::vector<Statement> Write(size_t fold, int64_t rows, const char* what, const char* why) {
     why_ = why;
     std::vector<Statement>& body = header_.body;
@@ -102,7 +105,8 @@ class Writer {
     if (!is_one_group_) {
       const CExpr row = CExpr(group_) + ByStep(member_);
       const bool may_end = !count_ || *count_ % rows != 0;
-      // Behind the end the last row is looked up again, as a branch would wait for each id alone.
+      // Beyond the end, the last row is looked up again: a branch would make each look-up wait for
+      // its id.
       const CExpr looked_up = may_end ? Conditional(row < last_, row, last_ - 1) : row;
       look_up.insert(look_up.begin(), Entry(looked_up));
       const bool reads_entry = NamesIn(folds).count(header_.place.word()) > 0;
@@ -121,8 +125,9 @@ class Writer {
   }
 
  private:
-  // What `folds` reads of the locals of `look_up` becomes elements of arrays, unless it is made of
-  // numbers, and then again; the arrays' declarations.
+  // Replaces the locals of `look_up` that `folds` reads by elements of arrays; locals that are
+  // computed from names and literals alone are computed again instead. Returns the declarations of
+  // the arrays.
   std::vector<Statement> KeepInArrays(std::vector<Statement>& look_up,
                                       std::vector<Statement>& folds) {
     for (size_t i = look_up.size(); i-- > 0;) {
@@ -188,8 +193,8 @@ std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header
   const auto fold = FoldBegin(header.body);
   if (!fold || count == 1) return {std::move(header)};
   return Writer(builder, std::move(header), last, count)
-      .Write(*fold, RowsTogether(count), "look-ups of a thread that are under way at a time",
-             "what is looked up is asked for before the first of it is folded");
+      .Write(*fold, RowsTogether(count), "look-ups of a thread that overlap",
+             "all rows of a group are loaded before the first one is folded");
 }
 
 std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement header,
@@ -200,8 +205,8 @@ std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement heade
                   [](const Statement& local) { return !IsOfNumbers(local.value); });
   if (!has_loads || rows == 1) return {std::move(header)};
   return Writer(builder, std::move(header), last, std::nullopt)
-      .Write(locals, std::min(rows, kOfTile), "of a thread, whose loads are under way at a time",
-             "what is loaded is asked for before the first of it is stored");
+      .Write(locals, std::min(rows, kOfTile), "rows of a thread whose loads overlap",
+             "all rows of a group are loaded before the first one is stored");
 }
 
 }  // namespace fusec

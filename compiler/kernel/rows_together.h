@@ -8,9 +8,10 @@
 
 namespace fusec {
 
-// The loop of a thread that looks rows up and folds them, in whose order a row would wait for its
-// id, and the next one for the row. Of its body, which ends with the statement that folds, what
-// comes before is done for several rows first: their elements lie in arrays then.
+// Transforms the loop in which a thread looks up rows and folds them. In the plain loop, each row
+// waits for its id, and the next id for the row. The body ends with the statement that folds; the
+// statements before it are executed for several rows first, whose elements are kept in arrays, so
+// that their loads overlap:
 //
 //   for (int group = 0; group < kEntries; group += kRowsTogether) {
 //     Vector<float, kLanes> table_vectors[kRowsTogether];
@@ -26,16 +27,16 @@ namespace fusec {
 //     }
 //   }
 //
-// `header` goes up to `last`, which is `count` if that is known. Returns what stands in the place
-// of the loop: it alone, where its body has another form.
+// `header` counts up to `last`, which equals `count` if that is known. Returns the statements that
+// replace the loop: the loop itself if its body does not have this form.
 std::vector<Statement> WithRowsTogether(KernelBuilder& builder, Statement header, const CExpr& last,
                                         std::optional<int64_t> count);
 
-// The same of a thread's rows of a tile, of which it makes elements from others at the same places:
-// a load would wait for the store before it, since the compiler cannot tell that they are of
-// different memory. The body begins with `locals` that may be loaded, before what makes and stores
-// the elements. A thread has at most `rows` rows; of one alone, or without a load, the loop stays
-// as it is.
+// The same for a thread's rows of a tile, if it computes elements from other tensors at the same
+// positions. In the plain loop, each load waits for the previous store, since the compiler cannot
+// know that they access different memory. The first `locals` statements of the body are locals that
+// may be loads; then it computes and stores the elements. A thread has at most `rows` rows; for a
+// single row, or without a load, the loop is unchanged.
 std::vector<Statement> WithLoadsTogether(KernelBuilder& builder, Statement header,
                                          const CExpr& last, size_t locals, int64_t rows);
 

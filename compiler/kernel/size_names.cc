@@ -8,7 +8,7 @@ namespace fusec {
 
 namespace {
 
-// The number in `size` where its other factors are symbols; 0 for other expressions.
+// The number in a product of one number and symbols; 0 for other expressions.
 int64_t NumberIn(const Expr& size) {
   if (size.terms().size() != 1) return 0;
   for (const AtomRef& atom : size.terms()[0].atoms) {
@@ -31,7 +31,7 @@ void Add(std::vector<SizeName>& sizes, SizeName size) {
 
 std::string Quoted(const std::string& name) { return "\"" + name + "\""; }
 
-// The elements per step of `axis`, in front of which nothing is special.
+// The stride of `axis` of a row-major tensor, in elements.
 SizeName StrideOf(const std::string& name, ShapeRef shape, size_t axis) {
   const Expr stride = Product(Shape(shape.begin() + static_cast<int64_t>(axis) + 1, shape.end()));
   const int64_t number = NumberIn(stride);
@@ -62,7 +62,7 @@ SizeName ElementsOf(const std::string& name, ShapeRef shape, size_t first) {
   if (first + 1 == shape.size()) return ExtentOf(name, shape, first);
   const Shape inner(shape.begin() + static_cast<int64_t>(first), shape.end());
   return {NumberIn(Product(inner)), name + "_elements",
-          (first > 0 ? "of one row of " : "of ") + Quoted(name)};
+          (first > 0 ? "elements of one row of " : "elements of ") + Quoted(name)};
 }
 
 std::vector<SizeName> SizesOf(const std::string& name, ShapeRef shape, size_t first) {
@@ -136,8 +136,7 @@ SizeNames CoordinatesOf(const std::string& prefix, ShapeRef dims) {
     if (i + 2 < dims.size() && NumberIn(stride) > 0)
       Add(names.sizes, {NumberIn(stride), name + "_step",
                         "of " + prefix + " from one " + name + " to the next" + ForEach(stride)});
-    Add(names.sizes,
-        {dims[i].AsConstant().value_or(0), name + "_count", "how many " + name + " there are"});
+    Add(names.sizes, {dims[i].AsConstant().value_or(0), name + "_count", "extent of " + name});
     stride = stride * dims[i];
   }
   return names;
@@ -158,7 +157,7 @@ CExpr NameNumber(KernelBuilder& builder, const Value* constant, int64_t at, cons
   const TensorData& data = constant->producer->constant;
   const double number = data.GetDouble(at);
   const bool is_small = std::abs(number) <= 3 && number == std::floor(number);
-  if (is_small || !std::isfinite(number)) return literal;  // those are no constant expressions
+  if (is_small || !std::isfinite(number)) return literal;  // these are not constant expressions
   std::string hint = ModelName(constant->name), comment = "\"" + constant->name + "\"";
   if (data.element_count() > 1) {
     hint += "_" + std::to_string(at);

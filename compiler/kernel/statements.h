@@ -4,9 +4,10 @@
 
 namespace fusec {
 
-// Ways through the statements of a kernel.
+// Iteration over the statements of a kernel.
 
-// Calls visit(expr) for each expression of a statement itself: for none of what it contains.
+// Calls visit(expr) for each expression of a statement, but not for those of the statements inside
+// it.
 template <class AnyStatement, class Visit>
 void ForEachExpr(AnyStatement& statement, const Visit& visit) {
   visit(statement.type);
@@ -16,7 +17,7 @@ void ForEachExpr(AnyStatement& statement, const Visit& visit) {
   visit(statement.step);
 }
 
-// Calls visit(statement) for each statement, and then for those that it contains.
+// Calls visit(statement) for each statement, and then for those inside it, recursively.
 template <class Statements, class Visit>
 void ForEachStatement(Statements& statements, const Visit& visit) {
   for (auto& statement : statements) {
@@ -26,7 +27,7 @@ void ForEachStatement(Statements& statements, const Visit& visit) {
   }
 }
 
-// What the local that a statement declares is called; it may be an array.
+// The name of the local that a statement declares; the local may be an array.
 inline std::string LocalName(const Statement& declaration) {
   CExpr place = declaration.place;
   while (place.kind() == CExpr::Kind::kSubscript) place = CExpr(place.operand(0));

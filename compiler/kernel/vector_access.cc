@@ -1,4 +1,4 @@
-// How a thread that makes several neighbouring elements loads and stores them at once.
+// Vector loads and stores of a thread that computes several consecutive elements.
 #include <algorithm>
 
 #include "compiler/kernel/idioms.h"
@@ -7,9 +7,9 @@
 
 namespace fusec {
 
-constexpr int64_t kVectorBytes = 16;  // that one instruction loads or stores
+constexpr int64_t kVectorBytes = 16;  // per load or store instruction
 
-// Two values of a byte lie in neighbouring lanes.
+// Two 4-bit values of one byte are in consecutive lanes.
 bool RegionLowering::ReadsInPairs(const Expr& position) const {
   const KernelBuilder::Lanes* lanes = builder_.lanes();
   if (!lanes || !lanes->vectors || lanes->count % 2 != 0 || lanes->count < 4) return false;
@@ -41,7 +41,7 @@ CExpr RegionLowering::Load(const CExpr& buffer, const ElementType& type, ShapeRe
   const CExpr lane = builder_.lanes()->variable;
   const CExpr& lanes = builder_.lanes()->count_name;
   const CExpr pair = in_pairs ? builder_.expressions().Constant("lanes_per_byte", 2,
-                                                                "neighbours that share a byte")
+                                                                "elements that share a byte")
                               : CExpr();
   const CExpr count = in_pairs ? lanes / pair : lanes;
   const CExpr vector = builder_.Let(
@@ -65,7 +65,8 @@ std::optional<Expr> VectorBegin(const Expr& position, ShapeRef shape,
 std::optional<Expr> RegionLowering::VectorBase(const Expr& position, ShapeRef shape,
                                                int64_t aligned) const {
   const KernelBuilder::Lanes* lanes = builder_.lanes();
-  // In a branch for some lanes, the others may have no place in memory.
+  // In a branch that runs only for some lanes, the elements of the other lanes may not exist in
+  // memory.
   if (!lanes || !lanes->vectors || builder_.InLaneBranch()) return std::nullopt;
   return VectorBegin(position, shape, *lanes, aligned);
 }

@@ -8,16 +8,16 @@
 
 namespace fusec {
 
-// The adapters of an artifact (--adapters).
+// The LoRA adapters of an artifact (--adapters).
 struct ArtifactAdapters {
   AdapterSlots slots;
   std::vector<AdapterSite> sites;
 };
 
-// The key "adapters" of a manifest.
+// The value of the key "adapters" of a manifest.
 nlohmann::ordered_json AdaptersJson(const ArtifactAdapters& adapters);
-// That of a whole manifest, if it has it. Throws as nlohmann::json does where the key has another
-// form.
+// Parses that key of a whole manifest; nullopt if the manifest does not have it. Throws the
+// exceptions of nlohmann::json if the value has another form.
 std::optional<ArtifactAdapters> AdaptersOf(const nlohmann::ordered_json& manifest);
 
 }  // namespace fusec

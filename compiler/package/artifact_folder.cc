@@ -26,9 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Puts `made` in the place of `target`. What was there is found under the name `made` afterwards,
-// and a process that is killed meanwhile leaves one of the two in place, where the file system can
-// exchange names.
+// Replaces `target` by `made`. If the file system can exchange names atomically, the old contents
+// of `target` are at `made` afterwards, and a process that is killed leaves either the old or the
+// new folder at `target`.
 bool Replace(const std::string& made, const std::string& target, std::error_code& error) {
   if (renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0)
     return true;
@@ -46,8 +46,9 @@ bool Replace(const std::string& made, const std::string& target, std::error_code
   return !error;
 }
 
-// A new folder beside `target`. Processes of containers have the same numbers, and one that was
-// killed leaves its folder, which the next one sweeps.
+// Creates a new folder next to `target`, named after the process id. Processes in different
+// containers may have equal ids, so that other names are tried as well. Folders that killed
+// processes have left are removed.
 Result<std::string> MakeFolderBeside(const std::string& target) {
   constexpr int kMostTries = 1000;
   const std::string prefix = target + ".fusec-partial.";
@@ -76,7 +77,7 @@ Result<bool> ReplaceFolder(const std::string& path,
   const TemporaryFolder cleanup(aside);
   const Result<bool> filled = make(aside);
   if (!filled) {
-    // Told of the place where the user wants it.
+    // The message should name the path that the user gave.
     std::string message = filled.error().message;
     if (const size_t at = message.find(aside); at != std::string::npos)
       message.replace(at, aside.size(), path);
@@ -96,9 +97,9 @@ std::string HashOf(const std::string& bytes) {
 }
 
 std::string ManifestText(const nlohmann::ordered_json& keys) {
-  // A file's name may be of any bytes.
+  // A file name may contain any bytes.
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;
-  const std::string rest = (keys.dump(1, ' ', false, replace) + "\n").substr(2);  // behind "{\n"
+  const std::string rest = (keys.dump(1, ' ', false, replace) + "\n").substr(2);  // after "{\n"
   return fmt::format("{}{}{}{}", runtime::kManifestHash, HashOf(rest), runtime::kManifestHashEnd,
                      rest);
 }

@@ -25,8 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Numbers every tensor that some step touches, in the order inputs, outputs, constants, arena.
-// Inputs, outputs and equal constants of the targets' graphs share their numbers.
+// Assigns a number to every tensor that a step uses, in the order inputs, outputs, constants,
+// arena. The graphs of all targets share the numbers of inputs, outputs and equal constants.
 class BufferTable {
  public:
   explicit BufferTable(ArrayRef<TargetContents> targets) {
@@ -56,7 +56,7 @@ class BufferTable {
     FUSEC_CHECK(found != numbers_.end(), "no buffer for " + value->name);
     return found->second;
   }
-  // The number of the constant that kernels of all targets read as it is.
+  // The number of a constant that the kernels of all targets read in its plain layout.
   int NumberOf(const std::string& constant) const {
     for (size_t i = 0; i < json_.size(); ++i) {
       if (json_[i].value("tensor", "") == constant) return static_cast<int>(i);
@@ -64,11 +64,11 @@ class BufferTable {
     FUSEC_CHECK(false, "no buffer for the table " + constant);
   }
   Json ToJson() const { return json_; }
-  // Constants in buffer order, by the name they have in the weights file.
+  // The constants in buffer order, with their names in the weights file.
   const std::vector<std::pair<std::string, const TensorData*>>& constants() const {
     return constants_;
   }
-  // Of which constants lie in host memory.
+  // The tables whose constants are in host memory.
   ArrayRef<PlacedTable> placed_tables() const { return placed_tables_; }
   Json RowCachesJson() const { return row_caches_; }
 
@@ -92,8 +92,8 @@ class BufferTable {
     }
   }
 
-  // Constants of which kernels hold the elements that they need as numbers, and which the graph's
-  // text leaves out: they lie in the file of weights for whoever interprets the graph.
+  // Adds constants whose elements kernels contain as literals and that the text of the graph omits.
+  // They are stored in the weights file for interpreters of the graph.
   void AddUnread(const Graph& graph) {
     for (const auto& node : graph.nodes) {
       if (node->kind != OpKind::kConstant || PrintsElements(*node)) continue;
@@ -106,7 +106,7 @@ class BufferTable {
     }
   }
 
-  // The last constant, which is the whole of a table or a part.
+  // Marks the last constant, which is a table or a part of one, as placed in host memory.
   void PlaceOnHost(const Node& constant) {
     json_.back()["placement"] = "host";
     const std::string& name = constant.Get<std::string>(kHostTable);
@@ -116,7 +116,7 @@ class BufferTable {
     table->bytes += static_cast<int64_t>(constant.constant.byte_count());
   }
 
-  // A constant that stands for a cache of a table's rows.
+  // Adds a constant that stands for a row cache of a table.
   void AddRowCache(const Node& cache) {
     const std::string& constant = cache.Get<std::string>(kCachedTable);
     const Value* table = host_constants_.at(constant);
@@ -130,7 +130,7 @@ class BufferTable {
     }
   }
 
-  // `value`, which stands for `first` in another target's graph.
+  // Adds `value`, which corresponds to `first` in another target's graph.
   void AddAs(const Value* first, const Value* value, const char* kind, const std::string& name) {
     Add(first, kind, name);
     numbers_.emplace(Key(value, WeightLayout::kPlain), Number(first));
@@ -156,7 +156,7 @@ class BufferTable {
     if (value->producer->Has(kCachedTable)) caches_.push_back(value->producer);
   }
 
-  // Targets may have made different constants of one name.
+  // Different targets may have different constants of the same name.
   std::string UnusedName(const std::string& wanted, const std::string& hash) {
     return constant_names_.insert(wanted).second ? wanted : wanted + "." + hash;
   }
@@ -176,14 +176,14 @@ class BufferTable {
   using Key = std::pair<const Value*, WeightLayout>;
   std::map<Key, int> numbers_;                     // looked up only, never iterated
   std::map<std::string, int> constant_numbers_;    // by name and hash
-  std::set<std::string> constant_names_, unread_;  // the latter by name and hash
+  std::set<std::string> constant_names_, unread_;  // unread_ by name and hash
   Json json_ = Json::array();
   std::vector<std::pair<std::string, const TensorData*>> constants_;
   std::vector<PlacedTable> placed_tables_;
   std::map<std::string, const Value*> host_constants_;  // by name
-  std::vector<const Node*> caches_;                     // constants that stand for them
+  std::vector<const Node*> caches_;                     // constants that stand for row caches
   Json row_caches_ = Json::array();
-  std::deque<TensorData> made_;  // of these constants, what the graph has in another layout
+  std::deque<TensorData> made_;  // constants that were converted to another layout
 };
 
 Json ShapeJson(ShapeRef shape) {

@@ -27,24 +27,25 @@ struct TargetContents {
   std::shared_ptr<const Graph> graph;  // fused for this target: constants and regions only
   ProgramPlan plan;
   std::map<std::string, std::string> files;
-  std::map<std::string, std::string> modules = {};  // for a GPU: kernel -> key in `files`
-  std::string ir = "";                              // the file with the graph as text, "ir/gpu.ir"
+  std::map<std::string, std::string> modules = {};  // GPUs: kernel -> key in `files`
+  std::string ir = "";                              // file with the graph as text, "ir/gpu.ir"
   std::vector<NotFused> not_fused = {};
 };
 
-// Everything that goes into the folder besides manifest and weights, which the writer makes.
+// Everything that goes into the folder except the manifest and the weights, which the writer
+// creates.
 struct ArtifactContents {
   std::vector<TargetContents>
       targets;  // at least one; their graphs have the same inputs and outputs
   std::vector<IndexSite> sites;
-  std::map<std::string, IndexLimits> index_limits;  // by input, for random data
-  std::set<std::string> ascending_inputs;           // likewise
-  std::map<std::string, Expr> totals;        // of lengths, and of offsets, which ascend; likewise
+  std::map<std::string, IndexLimits> index_limits;  // by input; for random inputs
+  std::set<std::string> ascending_inputs;           // for random inputs
+  std::map<std::string, Expr> totals;        // of lengths and ascending offsets; for random inputs
   std::map<std::string, std::string> files;  // relative path -> bytes
   std::string matmul_precision;
   double float8_budget = kFloat8Budget;
   std::vector<Float8Product> float8_products;
-  bool round_every_op = false;   // f16 and bf16 are rounded after every op
+  bool round_every_op = false;   // f16 and bf16 values are rounded after every op
   bool batch_invariant = false;  // see PlanOptions
   std::string index_policy = "error";
   std::set<std::string> disabled_fusions, frozen_inputs;  // names
@@ -52,7 +53,7 @@ struct ArtifactContents {
   std::vector<StoredTable> stored_tables;
   std::optional<ArtifactRequests> requests;
   std::optional<ArtifactAdapters> adapters;
-  std::string table_cache;  // as --table-cache has it, "" for none
+  std::string table_cache;  // the value of --table-cache, "" for none
   std::vector<RowTable> tables;
   std::vector<Specialization> specializations;
   int launches_before = 0;
@@ -62,16 +63,15 @@ struct ArtifactContents {
 
 inline constexpr const char* kWeightsFile = "weights.safetensors";
 
-// The parts of an artifact that numbers of its weights decide besides the contents' files. The
-// contents must outlive it.
+// The manifest and the weights file of an artifact. The contents must outlive it.
 class ArtifactImage {
  public:
   explicit ArtifactImage(const ArtifactContents& contents);
   ~ArtifactImage();
 
-  // `hashes`: of all other files, by path.
+  // The manifest. `hashes` are those of all other files, by path.
   nlohmann::ordered_json Manifest(const std::map<std::string, std::string>& hashes) const;
-  // Writes the file of weights into a folder, and gives its hash.
+  // Writes the weights file into a folder and returns its hash.
   Result<std::string> WriteWeights(const std::string& folder) const;
 
  private:
@@ -79,9 +79,9 @@ class ArtifactImage {
   std::unique_ptr<Parts> parts_;
 };
 
-// Writes the folder described in runtime/ARTIFACT.md, where CheckOutputPath allows it. It is
-// written beside the path first and then renamed over what is there, so a failure leaves nothing
-// behind. The same contents give the same bytes.
+// Writes the folder described in runtime/ARTIFACT.md, if CheckOutputPath allows it. The folder is
+// first written next to `path` and then renamed to `path`, so that a failure leaves nothing behind.
+// Equal contents give equal bytes.
 Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents);
 
 }  // namespace fusec

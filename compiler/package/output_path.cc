@@ -17,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Whether all that lies in `folder` is an artifact's, which may be replaced: others' files would
-// be lost. `path` is what the user calls it.
+// Checks that `folder` contains only the files of an artifact. Otherwise it must not be replaced,
+// because other files would be lost. `path` is the name that the user gave.
 Result<void> CheckIsArtifact(const std::string& path, const std::string& folder) {
   const auto text = ReadWholeFile(folder + "/manifest.json", ErrorKind::kUsage);
   const Json manifest = text ? Json::parse(*text, nullptr, false) : Json();
@@ -31,7 +31,7 @@ Result<void> CheckIsArtifact(const std::string& path, const std::string& folder)
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
-    std::error_code ignored;  // what cannot be looked at is no folder of an artifact
+    std::error_code ignored;  // an unreadable entry is not a folder of an artifact
     if (at->symlink_status(ignored).type() == fs::file_type::directory) continue;
     const std::string file = at->path().lexically_relative(folder).generic_string();
     if (file == "manifest.json" || manifest["files"].contains(file)) continue;
@@ -52,7 +52,7 @@ Result<std::string> CheckOutputPath(const std::string& path) {
   std::string folder = fs::weakly_canonical(fs::absolute(path, error), error).string();
   if (error) return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + error.message());
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
-  // It is not written into, but takes the place of what is there.
+  // The folder is replaced as a whole, so that it must not contain the working folder.
   if ((fs::current_path(error).string() + "/").starts_with(folder + "/"))
     return Fail(ErrorKind::kUsage, "cannot write " + path +
                                        ": it would be replaced under the working folder; run fusec "

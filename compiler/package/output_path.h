@@ -6,9 +6,9 @@
 
 namespace fusec {
 
-// The folder that `path` names, after symbolic links are followed. It must not exist, or be empty,
-// or hold only an artifact, which the new one replaces. Any other place is an error, and so is one
-// where nothing can be written. Call it before the work, so that a bad path fails early.
+// Returns the folder that `path` names, with symbolic links resolved. It is an error unless the
+// folder does not exist, is empty, or contains only an artifact, which the new one will replace,
+// and unless it can be written. Call this before the work, so that a bad path fails early.
 Result<std::string> CheckOutputPath(const std::string& path);
 
 }  // namespace fusec

@@ -7,16 +7,17 @@
 
 namespace fusec {
 
-// The inputs per request of an artifact (--per-request), and what is computed of them alone.
+// The per-request inputs of an artifact (--per-request), and the part of the model that depends
+// only on them.
 struct ArtifactRequests {
   PerRequest per_request;
   RequestSplit split;
 };
 
-// The key "requests" of a manifest.
+// The value of the key "requests" of a manifest.
 nlohmann::ordered_json RequestsJson(const ArtifactRequests& requests);
-// That of a whole manifest, if it has it. Throws as nlohmann::json does where the key has another
-// form.
+// Parses that key of a whole manifest; nullopt if the manifest does not have it. Throws the
+// exceptions of nlohmann::json if the value has another form.
 std::optional<ArtifactRequests> RequestsOf(const nlohmann::ordered_json& manifest);
 
 }  // namespace fusec

@@ -10,28 +10,30 @@
 
 namespace fusec {
 
-// A table of the model, and how its rows lie in what an artifact stores: row i there depends on
-// the model's row i alone, so that fusec_update_rows can replace it.
+// A table of the model, and how an artifact stores its rows. Stored row i depends only on row i of
+// the model's table, so that fusec_update_rows can replace it.
 struct RowTable {
-  std::string table;  // the initializer's name in the model
+  std::string table;  // the name of the initializer in the model
   Dtype dtype = Dtype::kF32;
-  int64_t rows = 0, columns = 0;  // columns: elements of a row, whatever its axes
-  std::string storage;            // the dtype of stored rows, or "int8", "int4", "fp8"
-  // The constants of the graph with the stored rows, and with their scales and biases (or "").
+  int64_t rows = 0, columns = 0;  // columns: all elements of a row
+  std::string storage;            // dtype of stored rows, or "int8", "int4", "fp8"
+  // The names of the graph's constants with the stored rows, and with their scales and biases (""
+  // if there are none).
   std::string constant, factors;
   std::string fixed;          // why rows cannot be replaced; "" if they can
-  bool is_looked_up = false;  // by gathers along the rows; no manifest has it
+  bool is_looked_up = false;  // by gathers of rows; not in manifests
   bool operator==(const RowTable&) const = default;
 };
 
-// The key "tables" of a manifest. `buffer_of` numbers constants.
+// The value of the key "tables" of a manifest. `buffer_of` maps the name of a constant to the
+// number of its buffer.
 nlohmann::ordered_json RowTablesJson(ArrayRef<RowTable> tables,
                                      const std::function<int(const std::string&)>& buffer_of);
-// Those of a whole manifest; none if it has no such key. Throws as nlohmann::json does where the
-// key has another form.
+// Parses that key of a whole manifest; empty if the manifest does not have it. Throws the
+// exceptions of nlohmann::json if the value has another form.
 std::vector<RowTable> RowTablesOf(const nlohmann::ordered_json& manifest);
 
-// Whether rows of any of them can be replaced.
+// Whether the rows of any of `tables` can be replaced.
 bool HasReplaceableRows(ArrayRef<RowTable> tables);
 
 }  // namespace fusec

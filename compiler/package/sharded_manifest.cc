@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The buffers of a manifest by name, to which those are added that only parts have.
+// The buffers of a manifest by name. Buffers that only parts have are added.
 class SharedBuffers {
  public:
   explicit SharedBuffers(Json& buffers) : buffers_(buffers) {
@@ -27,7 +27,7 @@ class SharedBuffers {
     }
   }
 
-  // What an earlier part made comes before the model's input of that name.
+  // The result of an earlier part takes precedence over the model's input of the same name.
   size_t Read(const std::string& name) const {
     const auto found = numbers_.find({made_.count(name) == 0, name});
     FUSEC_CHECK(found != numbers_.end(),
@@ -48,7 +48,7 @@ class SharedBuffers {
 
  private:
   Json& buffers_;
-  // By whether it is an input of the model, and name.
+  // The key is: whether the buffer is an input of the model, and its name.
   std::map<std::pair<bool, std::string>, size_t> numbers_;
   std::set<std::string> made_;
 };
@@ -74,7 +74,7 @@ Json StepJson(const ArtifactPart& part, SharedBuffers& buffers) {
           {"flops", "0"}};
 }
 
-// The columns of each table, which are those of its last part, and all before.
+// The columns of each table: the end of its last part.
 std::map<std::string, int64_t> ColumnsOf(ArrayRef<ArtifactPart> parts) {
   std::map<std::string, int64_t> columns;
   for (const ArtifactPart& part : parts) {
@@ -86,7 +86,7 @@ std::map<std::string, int64_t> ColumnsOf(ArrayRef<ArtifactPart> parts) {
   return columns;
 }
 
-// The tables of the parts, and which part has which rows of theirs.
+// The tables of all parts, and which part stores which of their rows.
 Json TablesJson(ArrayRef<ArtifactPart> parts) {
   std::map<std::string, Json> tables;
   std::map<std::string, int64_t> columns = ColumnsOf(parts);
@@ -125,10 +125,10 @@ Result<Json> ReadJson(const std::string& path) {
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(path, ErrorKind::kArtifact));
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_object()) return json;
-  return Fail(ErrorKind::kArtifact, path + " is no JSON object");
+  return Fail(ErrorKind::kArtifact, path + " is not a JSON object");
 }
 
-// The folders of the parts.
+// The folders of the parts of a sharded artifact.
 std::vector<std::string> FoldersOf(const Json& manifest) {
   std::vector<std::string> folders;
   const Json steps = manifest.value(Json::json_pointer("/targets/shards/steps"), Json::array());
@@ -145,7 +145,7 @@ Json ShardedManifest(const std::shared_ptr<const Graph>& graph, ArtifactContents
   target.graph = graph;
   contents.targets.clear();
   contents.targets.push_back(std::move(target));
-  contents.tables.clear();  // of constants
+  contents.tables.clear();  // these refer to constants
   contents.specializations.clear();
   const ArtifactImage image(contents);
   Json manifest = image.Manifest({});
@@ -177,7 +177,7 @@ Result<void> NoteChangedPart(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(ManifestOf(folder.string()), error)) return {};
   const auto manifest = ReadJson(ManifestOf(folder.string()));
-  if (!manifest) return {};  // of somebody else
+  if (!manifest) return {};  // not a manifest of fusec
   const std::vector<std::string> parts = FoldersOf(*manifest);
   const std::string name = std::filesystem::path(path).filename().string();
   if (std::find(parts.begin(), parts.end(), name) == parts.end()) return {};

@@ -10,12 +10,12 @@
 
 namespace fusec {
 
-// Of a table, the first row and column that a part has.
+// The first row and column of a table that a part stores.
 struct PartStart {
   int64_t row = 0, column = 0;
 };
 
-// An artifact that runs as a step of a larger one, in a folder of that.
+// An artifact that runs as a step of a larger artifact and is stored in a subfolder of it.
 struct ArtifactPart {
   std::string folder;
   const Graph* graph = nullptr;  // without regions
@@ -23,18 +23,20 @@ struct ArtifactPart {
   std::map<std::string, PartStart> starts = {};  // by table
 };
 
-// The manifest of a program whose steps are runs of other artifacts (target "shards"), but for the
-// hashes of files. `graph`: the whole model. Tensors of parts that bear the name of an output of an
-// earlier part are that output, others are the model's. `contents`: of the whole; its key "tables"
-// says which parts have the rows of each.
+// The manifest of a program whose steps are runs of other artifacts (target "shards"), without the
+// hashes of files. `graph` is the whole model, and `contents` those of the whole artifact. An input
+// of a part that has the name of an output of an earlier part is that output; other tensors are
+// those of the model. The key "tables" of the manifest says which parts store the rows of each
+// table.
 nlohmann::ordered_json ShardedManifest(const std::shared_ptr<const Graph>& graph,
                                        ArtifactContents contents, ArrayRef<ArtifactPart> parts);
 
-// Writes it into a folder, with the hashes that the manifests of the parts there have.
+// Writes the manifest into a folder, with the hashes of the manifests and files of its parts, which
+// are already there.
 Result<void> WriteShardedManifest(const std::string& folder, nlohmann::ordered_json manifest);
 
-// An artifact was written at `path`: where it is a part of a sharded one in the folder above, the
-// manifest there gets its hashes.
+// Must be called after an artifact was written at `path`: if it is a part of a sharded artifact in
+// the parent folder, the hashes in the manifest there are updated.
 Result<void> NoteChangedPart(const std::string& path);
 
 }  // namespace fusec

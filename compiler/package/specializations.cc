@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kKinds[] = {"decided", "equal", "frozen"};  // as Specialization::Kind
+constexpr const char* kKinds[] = {"decided", "equal", "frozen"};  // ordered like the enum
 
 }  // namespace
 
@@ -30,7 +30,7 @@ std::vector<Specialization> SpecializationsOf(const Json& manifest) {
   std::vector<Specialization> specializations;
   for (const Json& json : manifest.value("specialized", Json::array())) {
     const auto* kind = std::find(std::begin(kKinds), std::end(kKinds), json.at("kind"));
-    if (kind == std::end(kKinds)) continue;  // of a later fusec
+    if (kind == std::end(kKinds)) continue;  // written by a later fusec
     specializations.push_back({static_cast<Specialization::Kind>(kind - kKinds), json.at("tensor"),
                                json.at("hash"), json.at("pass"), json.value("constant", "")});
   }

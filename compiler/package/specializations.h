@@ -8,9 +8,10 @@
 
 namespace fusec {
 
-// The manifest's "specialized".
+// The value of the key "specialized" of a manifest.
 nlohmann::ordered_json SpecializationsJson(ArrayRef<Specialization> specializations);
-// Of a manifest; none if it says nothing. Throws the parser's exceptions.
+// Parses that key of a manifest; empty if the manifest does not have it. Throws the exceptions of
+// nlohmann::json if the value has another form.
 std::vector<Specialization> SpecializationsOf(const nlohmann::ordered_json& manifest);
 
 }  // namespace fusec

@@ -9,10 +9,11 @@
 
 namespace fusec {
 
-// The key "table_storage" of a manifest: how an artifact stores tables that --table-storage names.
+// The value of the key "table_storage" of a manifest: how an artifact stores the tables that
+// --table-storage names.
 nlohmann::ordered_json StoredTablesJson(ArrayRef<StoredTable> tables);
-// Those of a whole manifest; none if it has no such key. Throws as nlohmann::json does where the
-// key has another form.
+// Parses that key of a whole manifest; empty if the manifest does not have it. Throws the
+// exceptions of nlohmann::json if the value has another form.
 std::vector<StoredTable> StoredTablesOf(const nlohmann::ordered_json& manifest);
 
 }  // namespace fusec

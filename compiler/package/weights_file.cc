@@ -51,8 +51,8 @@ const char* SafetensorsName(Dtype dtype) {
   return "";
 }
 
-// A file being written and hashed at once. Long runs of zeros become holes of the file, which take
-// neither time nor room.
+// A file that is hashed while it is written. Long runs of zeros become holes of the file, which
+// take neither time nor disk space.
 class HashedFile {
  public:
   explicit HashedFile(const std::string& path)
@@ -94,7 +94,7 @@ class HashedFile {
     if (count < kLeastBytes || count > zeros.size()) return false;
     return bytes == zeros.data() || std::memcmp(bytes, zeros.data(), count) == 0;
   }
-  // A hole at the end is no part of a file by itself.
+  // A hole at the end of a file needs an explicit length.
   bool SetLength() {
     return std::fflush(file_) == 0 && ftruncate(fileno(file_), ftello(file_)) == 0;
   }
@@ -110,8 +110,8 @@ class HashedFile {
 
 Result<std::string> WriteWeights(const std::string& path,
                                  ArrayRef<std::pair<std::string, const TensorData*>> tensors) {
-  // Offsets first: the header comes before the data. Gaps are tensors too, because the format
-  // allows no holes.
+  // The offsets are computed first, because the header precedes the data. Gaps become tensors as
+  // well, because the format allows no holes.
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   std::vector<size_t> padding;
   size_t offset = 0;

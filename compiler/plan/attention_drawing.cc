@@ -30,7 +30,7 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
   DrawBox(heads, std::move(rows), drawing);
   drawing.push_back(fmt::format(
       "{} bytes of shared memory{}:", drawn.shared_bytes(),
-      drawn.by_warpgroups ? ", in panels of 128 bytes a row" : ", each row padded by 16"));
+      drawn.by_warpgroups ? ", in panels of 128 bytes per row" : ", each row padded by 16"));
   DrawRows({{"queries", {fmt::format("{} x {}", drawn.queries, drawn.key_row)}, "read once"}},
            drawing);
   const bool has_one = drawn.tiles_in_memory() == 1;
@@ -39,12 +39,12 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
               fmt::format("values {} x {}", drawn.keys, drawn.value_row)},
              fmt::format("{}{} bytes", has_one ? "" : "place t % 2, ", drawn.tile_bytes())}},
            drawing);
-  ChunkTimeline timeline;  // of tiles
+  ChunkTimeline timeline;  // its chunks are tiles
   timeline.chunks = drawn.tiles;
   timeline.coming = "fetched";
   timeline.used = "used";
-  timeline.used_note = drawn.has_softmax ? "softmax so far and values' sums in registers"
-                                         : "values' sums in registers";
+  timeline.used_note =
+      drawn.has_softmax ? "softmax and sums of values in registers" : "sums of values in registers";
   DrawTimeline(timeline, drawing);
   return drawing;
 }

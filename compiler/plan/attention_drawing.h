@@ -8,14 +8,15 @@
 
 namespace fusec {
 
-// What a block of attention has in shared memory (AttentionShape::Memory): its queries, and two
-// tiles of keys and values, or the only one. Rows are in bytes, with what follows them.
+// The shared memory of an attention block (AttentionShape::Memory): its queries, and two tiles of
+// keys and values, or one if there is only one. Sizes of rows are in bytes and include their
+// padding.
 struct DrawnAttention {
   int queries = 0, keys = 0;
-  int64_t key_row = 0;  // and of a query
+  int64_t key_row = 0;  // also the size of a query's row
   int64_t value_row = 0;
   bool by_warpgroups = false;
-  std::optional<int64_t> tiles;  // of keys, where it is known how many
+  std::optional<int64_t> tiles;  // the number of key tiles, if known
   bool has_softmax = true;
 
   int64_t tile_bytes() const { return keys * (key_row + value_row); }
@@ -24,7 +25,8 @@ struct DrawnAttention {
     return static_cast<int>(queries * key_row + tiles_in_memory() * tile_bytes());
   }
 };
-// The ops from the product of queries and keys on, up to what softmax is of, or the weights.
+// The ops that make scores: from the product of queries and keys up to the input of softmax or,
+// without a softmax, up to the weights. For a comment.
 std::string ScoreInWords(const Node& region, const AttentionParts& parts);
 
 Drawing DrawAttention(const DrawnAttention& drawn);

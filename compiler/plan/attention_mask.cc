@@ -35,7 +35,7 @@ std::optional<Expr> FindDiagonal(const Node& region, const AttentionParts& parts
                                  KernelBuilder& builder, const Expr& heads) {
   std::vector<IndexSite> sites;
   KernelBuilder trial(builder, sites);
-  const Shape& shape = parts.score->type.shape;  // its leading dims may not be the values'
+  const Shape& shape = parts.score->type.shape;  // leading dims may differ from the values'
   trial.DefineVariable("query_row", 0, shape[shape.size() - 2] - 1);
   trial.DefineVariable("key_row", 0, shape.back() - 1);
   trial.DefineVariable("head", 0, heads - 1);

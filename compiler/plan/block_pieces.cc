@@ -18,7 +18,7 @@ bool IsWrittenWhereMade(ArrayRef<BlockStage> stages, const Value* concat, size_t
   });
 }
 
-// Whether a run is made from what comes from outside alone.
+// Whether a run is computed only from operands of the region.
 bool StandsAlone(const PartRun& run, ArrayRef<BlockStage> stages) {
   std::vector<const Value*> work = {run.output};
   ValueSet seen;
@@ -35,7 +35,7 @@ bool StandsAlone(const PartRun& run, ArrayRef<BlockStage> stages) {
   return true;
 }
 
-// Without the parts that are written where they are made.
+// The pieces of a stage, without the parts that other stages write directly.
 std::vector<BlockPiece> PiecesOf(const Node& region, const BlockStage& stage,
                                  ArrayRef<BlockStage> stages) {
   const Node& producer = *stage.value->producer;
@@ -106,7 +106,7 @@ BlockSchedule ScheduleStages(const Node& region, ArrayRef<BlockStage> stages) {
   for (const BlockStage& stage : stages) {
     int& last = phases[stage.value];
     for (BlockPiece& piece : PiecesOf(region, stage, stages)) {
-      // A run stands alone; all else waits for what it reads.
+      // A run depends on no stage; other pieces must wait for the stages that they read.
       if (!piece.run) {
         schedule.VisitMadeFrom(piece, [&](const Value* value) {
           const auto made = phases.find(value);
@@ -116,11 +116,11 @@ BlockSchedule ScheduleStages(const Node& region, ArrayRef<BlockStage> stages) {
       last = std::max(last, piece.phase);
       schedule.pieces.push_back(std::move(piece));
     }
-    const int phase = last;  // `last` moves when others are added
+    const int phase = last;  // a copy: adding to `phases` moves `last`
     for (const BlockStage::Part& part : stage.parts)
       phases[part.concat] = std::max(phases.lookup(part.concat), phase);
   }
-  // First what waits for memory twice.
+  // In a phase, runs come first, because their look-ups wait for memory twice.
   std::stable_sort(schedule.pieces.begin(), schedule.pieces.end(),
                    [](const BlockPiece& a, const BlockPiece& b) {
                      if (a.phase != b.phase) return a.phase < b.phase;

@@ -9,34 +9,36 @@
 
 namespace fusec {
 
-// Elements of a stage that one loop makes: all of them, a part of a concatenation, or a run of
-// alike parts.
+// Elements of a stage that one loop computes: all of them, a part of a concatenation, or a run of
+// similar parts (part_run.h).
 struct BlockPiece {
   const BlockStage* stage;
-  const Value* value;            // the stage's, or the first part
-  int64_t axis = 0;              // of the stage's value, along which `offset` counts
+  const Value* value;            // the value of the stage, or the first part
+  int64_t axis = 0;              // the axis of the stage's value along which `offset` counts
   Expr offset;                   // where the part begins
-  std::shared_ptr<PartRun> run;  // null where it is no run
-  int phase = 0;                 // how many barriers stand before it
+  std::shared_ptr<PartRun> run;  // null if the piece is no run
+  int phase = 0;                 // the number of barriers before it
 };
 
-// The pieces in the order in which a block makes them, each in the first phase that it can be in.
+// The pieces in the order in which a block computes them, each in the earliest possible phase.
 struct BlockSchedule {
   std::vector<BlockPiece> pieces;
-  DenseMap<const Value*, int> phases;  // in which the last element of a stage is made
+  DenseMap<const Value*, int> phases;  // the phase in which a stage is complete
 
-  // Calls `visit` with all that a piece is made from, down to stages and what comes from outside.
+  // Calls `visit` with each value that a piece is computed from, down to stages and operands of the
+  // region.
   void VisitMadeFrom(const BlockPiece& piece, function_ref<void(const Value*)> visit) const;
-  // What is made from a piece on until another stage begins, for a comment.
+  // Names the ops that are computed from a piece on until another stage begins, for a comment.
   std::string Words(const BlockPiece& first) const;
 };
 BlockSchedule ScheduleStages(const Node& region, ArrayRef<BlockStage> stages);
 
 constexpr int kWarpSize = 32;
-// Whether warps share out the sums of this stage: it has too few elements for a block's threads.
+// Whether a warp computes each element of this stage: the stage is a single reduction, not a
+// matmul, of at least kWarpSize elements.
 bool UsesWarps(const BlockStage& stage);
 const BlockStage& StageOf(ArrayRef<BlockStage> stages, const Value* value);
-// Where a part begins along its concatenation's axis.
+// The position at which a part begins along the axis of its concatenation.
 Expr StartOf(const BlockStage::Part& part);
 
 }  // namespace fusec

@@ -6,9 +6,9 @@ namespace fusec {
 
 namespace {
 
-constexpr size_t kLeastLabel = 10;  // so that lines one below the other are aligned
+constexpr size_t kLeastLabel = 10;  // so that lines are aligned
 constexpr size_t kMostRows = 4;
-constexpr int64_t kSteps = 3;  // of a timeline, behind its beginning
+constexpr int64_t kSteps = 3;  // of a timeline, after its beginning
 
 std::string Padded(const std::string& text, size_t width) {
   return text + std::string(width - std::min(width, text.size()), ' ');
@@ -77,7 +77,7 @@ void DrawTimeline(const ChunkTimeline& timeline, Drawing& drawing) {
     return !timeline.chunks || chunk < *timeline.chunks ? std::to_string(chunk) : "";
   };
   const int64_t before = std::min<int64_t>(timeline.ahead, timeline.chunks.value_or(INT64_MAX));
-  const int64_t first = timeline.overlaps ? 1 : 0;  // that is used in a step of its own
+  const int64_t first = timeline.overlaps ? 1 : 0;  // the first chunk used in its own step
   DrawnRow coming{timeline.coming, {PartInWords("", 0, before)}, timeline.coming_note};
   DrawnRow used{timeline.used, {timeline.overlaps ? "0" : ""}, timeline.used_note};
   const int64_t left = timeline.chunks ? *timeline.chunks - first : INT64_MAX;

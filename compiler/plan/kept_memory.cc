@@ -14,7 +14,7 @@ constexpr int64_t kAlignment = 16;  // of vectors
 struct Lifetime {
   const Value* value;
   int first, last;
-  int64_t begin = 0, end = 0;  // its place
+  int64_t begin = 0, end = 0;  // its place, as byte offsets
 
   void Extend(int phase) {
     first = std::min(first, phase);
@@ -29,7 +29,7 @@ class Lifetimes {
       Write(*piece.stage, piece.phase);
       schedule.VisitMadeFrom(piece, [&](const Value* value) { Touch(value, piece.phase, false); });
     }
-    for (const BlockStage& stage : stages) {  // copied from the kernel's beginning on
+    for (const BlockStage& stage : stages) {  // copied at the beginning of the kernel
       if (stage.weights) Touch(stage.weights, 0, false);
     }
   }
@@ -68,11 +68,11 @@ KeptMemory PlaceInMemory(const BlockSchedule& schedule, ArrayRef<BlockStage> sta
   std::stable_sort(lifetimes.begin(), lifetimes.end(),
                    [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
   KeptMemory memory;
-  std::vector<Lifetime> placed;  // in the order of their places
+  std::vector<Lifetime> placed;  // ordered by their places
   for (Lifetime& own : lifetimes) {
     const int64_t bytes = (bytes_of(own.value) + kAlignment - 1) / kAlignment * kAlignment;
     int64_t begin = 0;
-    for (const Lifetime& other : placed) {  // the first gap that is large enough
+    for (const Lifetime& other : placed) {  // finds the first gap that is large enough
       if (other.last < own.first || own.last < other.first || other.begin >= begin + bytes)
         continue;
       begin = std::max(begin, other.end);
@@ -90,7 +90,7 @@ KeptMemory PlaceInMemory(const BlockSchedule& schedule, ArrayRef<BlockStage> sta
 }
 
 void ShareMultiprocessor(const Gpu& gpu, bool may_have_more_threads, KernelPlan& plan) {
-  constexpr int kThreads = 1024, kReservedBytes = 1024;  // of a block, by the system
+  constexpr int kThreads = 1024, kReservedBytes = 1024;  // wanted in all; reserved per block
   const int blocks = gpu.shared_bytes / (plan.shared_bytes + kReservedBytes);
   if (may_have_more_threads && 2 * blocks * plan.block_size <= kThreads) plan.block_size *= 2;
   plan.blocks_together = std::clamp(kThreads / plan.block_size, 1, std::max(1, blocks));

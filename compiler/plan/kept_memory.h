@@ -9,11 +9,11 @@
 
 namespace fusec {
 
-// Where a block program that multiplies by weights on tensor cores keeps what it keeps: in shared
-// memory that is asked for at launch, since it is more than a kernel may declare. Values that are
-// never needed at once share a place.
+// The layout of shared memory in a block program that multiplies by weights on tensor cores. The
+// memory is dynamic (requested at launch), since it exceeds what a kernel may declare statically.
+// Values that are never live at the same time share a place.
 struct KeptMemory {
-  DenseMap<const Value*, int64_t> places;  // in bytes
+  DenseMap<const Value*, int64_t> places;  // offsets in bytes
   int64_t bytes = 0;
 
   std::optional<int64_t> PlaceOf(const Value* value) const {
@@ -22,12 +22,13 @@ struct KeptMemory {
   }
 };
 
-// `bytes_of` is what a value takes for all rows of the block.
+// Assigns places to the values of `schedule`. `bytes_of` returns the bytes that a value takes for
+// all rows of the block.
 KeptMemory PlaceInMemory(const BlockSchedule& schedule, ArrayRef<BlockStage> stages,
                          function_ref<int64_t(const Value*)> bytes_of);
 
-// How many such blocks share a multiprocessor. Where their memory leaves room for few, these get
-// twice the threads if they may: most of what they do is to wait.
+// Sets how many such blocks run on a multiprocessor at once. If shared memory allows only few,
+// blocks get twice the threads (if `may_have_more_threads`), because they mostly wait for memory.
 void ShareMultiprocessor(const Gpu& gpu, bool may_have_more_threads, KernelPlan& plan);
 
 }  // namespace fusec

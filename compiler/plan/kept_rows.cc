@@ -12,8 +12,8 @@ namespace fusec {
 
 namespace {
 
-// How many elements lie together: those that a loop runs along while its threads stand at different
-// runs; 0 where no gaps are needed.
+// The number of elements of a run: a loop goes along a run while the threads are at different runs.
+// 0 if no gaps are needed.
 int64_t RunOf(const Node& region, const Value* value, ShapeRef rows, bool is_matrix) {
   if (is_matrix) {
     const int64_t line = value->type.shape.back().AsConstant().value_or(0);
@@ -100,13 +100,14 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const CExpr& 
   Expr place = first;
   if (kept.run > 0) {
     const int64_t of_line = kept.run / lanes;
-    builder.AppendLet(
-        "line", "i" / names.Constant(name + "_line_vectors", of_line, "from one gap to the next"));
+    builder.AppendLet("line", "i" / names.Constant(name + "_line_vectors", of_line,
+                                                   "vectors from one gap to the next"));
     builder.DefineVariable("line", 0, vectors / of_line - 1);
     place = place + Variable("line") * kept.gap;
   }
   const CExpr bytes =
-      names.Constant(name + "_vector_bytes", lanes * DtypeBytes(weights->type.dtype), "of " + each);
+      names.Constant(name + "_vector_bytes", lanes * DtypeBytes(weights->type.dtype),
+                     "bytes of " + each + " elements");
   builder.AppendCall(
       Call(Template("CopyAsync", {bytes, "false"}),
            {PointerTo(builder, kept.array, place, kept_sizes),
@@ -126,9 +127,8 @@ void DeclareKeptRows(KernelBuilder& builder, const Value* value, const CExpr& ro
   if (place) {
     CExpr begin = "shared_memory";
     if (*place > 0) {
-      begin =
-          begin + builder.expressions().Constant(name + "_byte", *place,
-                                                 "of shared memory, where \"" + name + "\" begins");
+      begin = begin + builder.expressions().Constant(
+                          name + "_byte", *place, "where \"" + name + "\" begins in shared memory");
     }
     builder.Append(
         Statement::Declare(CExpr::Type(type + "*"), CExpr(kept.array),
@@ -188,7 +188,7 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
       names.Constant(name + "_lines", extent(d, 0), "rows of each product in \"" + name + "\"");
   const CExpr columns = names.Constant(ExtentOf(name, d->type.shape, d->type.shape.size() - 1));
   const CExpr depth = builder.Write(extent(a, 1), LengthOf(product));
-  // As its device function takes it.
+  // The KeptMatrices argument of the device function.
   const auto matrices = [&](const Value* value, const RegionLowering::KeptRows& kept) {
     const Shape matrix(value->type.shape.begin() + static_cast<int64_t>(kept.row_rank),
                        value->type.shape.end());
@@ -198,7 +198,7 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
     const SizeNames sizes = CountOf(ModelName(value->name), "", KeptSizes(value, kept));
     return List({kept.array, builder.Write(pitch, sizes), builder.Write(places, sizes)});
   };
-  // Halves are numbers of TF32, too.
+  // TF32 represents 16-bit floats exactly, too.
   const CExpr arithmetic = d->type.dtype == Dtype::kF32
                                ? TensorCoreArithmetic(Dtype::kF32, precision)
                                : "Arithmetic::kTf32";

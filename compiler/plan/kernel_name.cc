@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostWords = 3;
 constexpr size_t kMostCharacters = 40;
-// See RegionName.
+// Kinds of words, see RegionName.
 constexpr int kLastToldTogether = 4;
 constexpr int kLastKind = 7;
 
@@ -41,12 +41,12 @@ int KindOf(const Node& node, bool is_fixed) {
   return IsFloat(node.result()->type.dtype) ? 4 : 5;
 }
 
-// The words of a region in order, a group's where its last op stands.
+// The words of a region in order. The word of a group is at the place of its last op.
 std::vector<Word> WordsOf(const Node& region) {
   const std::vector<OpGroup> groups = FindOpGroups(region);
   const ValueSet fixed = FixedValues(region);
   DenseMap<const Node*, const OpGroup*> group_of;
-  DenseMap<const OpGroup*, size_t> left;  // ops still to come
+  DenseMap<const OpGroup*, size_t> left;  // ops of the group still to come
   for (const OpGroup& group : groups) {
     for (const Node* node : group.nodes) group_of[node] = &group;
     left[&group] = group.nodes.size();

@@ -8,29 +8,30 @@
 
 namespace fusec {
 
-// The name of region number `number` of a graph: that number, which is also its place in the order
-// of execution, and then up to three words that say most of what the region does, in the order in
-// which it does it:
+// The name of region number `number` of a graph. It has the number, which is also the region's
+// place in the order of execution, and then up to three words for the most characteristic ops of
+// the region, in the order in which they are executed:
 //
 //   k00_mod_embedding_concat   k02_attention   k03_linear_add   k05_layer_norm_linear_gelu
 //
-// A word is the name of a group of ops that the field has a name for (op_groups.h), or of an op.
-// Which words are taken:
+// A word is the name of a group of ops (op_groups.h) or of an op. Words are taken in this order of
+// preference:
 //
-//   1. groups, products, and ops that go through their elements in order (top_k, scatter_nd)
+//   1. groups, products, and ops that process their elements sequentially (top_k, scatter_nd)
 //   2. embedding, other gathers, reductions, concat
 //   3. activations and other functions, mod (which hashes ids)
 //   4. arithmetic
-//   5. arithmetic of integers and bools, which makes ids and masks, or of constants
+//   5. arithmetic of integers and bools, which computes ids and masks, or of constants
 //   6. casts, sizes;  7. views
 //
-// Three of the first four kinds, the first ones of each, no word twice; if there are none, of the
-// fifth, and so on. A word that would make the name longer than 40 characters is left out. Where
-// several kernels can make a region, each has more behind this name: k01_linear_relu_tile_32x64.
+// Up to three words of the first four kinds are taken, without duplicates; if there are none, words
+// of the fifth kind, and so on. A word that would make the name longer than 40 characters is left
+// out. If several kernels can compute a region, each appends a suffix to this name:
+// k01_linear_relu_tile_32x64.
 std::string RegionName(const Node& region, size_t number);
 
-// All ops of a region by their own names, in order, none twice; views only where there is nothing
-// else.
+// The names of all ops of a region, in order, without duplicates. Views are listed only if there is
+// nothing else.
 std::vector<std::string> OpNames(const Node& region);
 
 }  // namespace fusec

@@ -19,7 +19,7 @@ SizeNames PartNames::Elements(const Value* result) const {
   const Shape& shape = result->type.shape;
   std::vector<SizeName> columns;
   if (shape.size() > 1) columns.push_back(Extent(result, shape.size() - 1));
-  return CountOf("elements", "of the result", std::move(columns));
+  return CountOf("elements", "elements of the result", std::move(columns));
 }
 
 SizeNames PartNames::Row(const Value* part, size_t first, int64_t lanes, const CExpr& lanes_name,

@@ -6,24 +6,27 @@
 
 namespace fusec {
 
-// What a kernel calls the sizes of the parts of its results, each of which one loop makes: a value
-// of the region, or a run of alike ones (part_run.h).
+// The names that a kernel gives to the sizes of the parts of its results. One loop computes each
+// part, which is a value of the region or a run of similar values (part_run.h).
 class PartNames {
  public:
   PartNames(const Node& region, const KernelBuilder& builder)
       : region_(region), builder_(builder) {}
 
-  // A part that is the whole of a result is called as this.
+  // A part that is a whole result has the name of the result.
   std::string NameOf(const Value* part) const;
   SizeName Extent(const Value* part, size_t axis) const;
-  // How many elements a result has: columns for each of its rows, if it is made of such.
+  // The names in the number of elements of a result: its columns per row, if it consists of rows.
   SizeNames Elements(const Value* result) const;
-  // What a row of a part is made of, the axes from `first` on: elements, or vectors of `lanes`
-  // (called `lanes_name`) if these are more than one; and a row of a run of `count` such parts.
+  // The names in the size of a part's row, which spans the axes from `first` on. It is counted in
+  // elements or, if `lanes` is above 1, in vectors of `lanes` elements (called `lanes_name`). A run
+  // of `count` such parts has the same names.
   SizeNames Row(const Value* part, size_t first, int64_t lanes, const CExpr& lanes_name,
                 int64_t count) const;
-  // How many parts a run has.
-  static SizeName Parts(int64_t count = 0) { return {count, "parts", "alike parts of the result"}; }
+  // The number of parts of a run.
+  static SizeName Parts(int64_t count = 0) {
+    return {count, "parts", "similar parts of the result"};
+  }
 
  private:
   const Node& region_;

@@ -12,17 +12,17 @@ namespace {
 
 constexpr size_t kShortestRun = 3;
 
-// Compares a part with the first one, value by value, and remembers where they differ.
+// Compares a part with the first one, value by value, and records where they differ.
 class PartMatcher {
  public:
   PartMatcher(const Node& region, const Value* first) : region_(region), first_(first) {}
 
-  // Differences of one part: slices by the first part's node, tables by the first part's body
-  // input.
+  // The differences of one part: the starts of slices, by node of the first part, and tables, by
+  // body input of the first part.
   struct Differences {
     DenseMap<const Node*, Exprs> starts;
-    DenseMap<const Value*, const Value*> tables;    // body inputs: the first part's -> this part's
-    DenseMap<const Value*, const Value*> partners;  // all values, likewise
+    DenseMap<const Value*, const Value*> tables;    // body inputs: first part's -> this part's
+    DenseMap<const Value*, const Value*> partners;  // all values: first part's -> this part's
   };
 
   bool Match(const Value* part, Differences& differences) {
@@ -37,8 +37,8 @@ class PartMatcher {
     return nullptr;
   }
 
-  // A value of the first part has one partner: what it uses twice (x0 * x0) is no part like one of
-  // two values (x0 * x1).
+  // Each value of the first part has exactly one partner: a part that uses one value twice (x0 *
+  // x0) is not similar to one with two values (x0 * x1).
   bool Same(const Value* a, const Value* b, Differences& differences) {
     if (!a || !b) return a == b;
     if (const auto [known, fresh] = differences.partners.try_emplace(a, b); !fresh)
@@ -87,7 +87,7 @@ class PartMatcher {
     return true;
   }
 
-  // Whether a body input is the list of a lookup.
+  // Whether a body input is the list of keys or of values of a lookup.
   bool IsSearched(const Value* input) const {
     const auto& nodes = region_.body->nodes;
     return std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) {
@@ -100,7 +100,7 @@ class PartMatcher {
   const Value* first_;
 };
 
-// a + b * part through all values, or nullopt.
+// The function a + b * part that has all these values, or nullopt.
 std::optional<Expr> Affine(ArrayRef<int64_t> values) {
   const int64_t step = values[1] - values[0];
   for (size_t i = 1; i < values.size(); ++i) {
@@ -131,8 +131,8 @@ std::optional<Exprs> AffineStarts(ArrayRef<Exprs> starts_by_part) {
   return result;
 }
 
-// What stands for the row counts `rows`: lists of equal ones share it, as those of a quantized
-// table's codes and factors, so that an id is checked once.
+// The symbol for the row counts `rows`. Lists with equal row counts share it, such as the codes and
+// the factors of quantized tables, so that an id is checked only once.
 std::string RowsSymbol(ArrayRef<PartRun::TableList> lists, const std::vector<int64_t>& rows) {
   const auto same =
       std::find_if(lists.begin(), lists.end(), [&](const auto& list) { return list.rows == rows; });
@@ -140,7 +140,7 @@ std::string RowsSymbol(ArrayRef<PartRun::TableList> lists, const std::vector<int
   return lists.empty() ? "rows" : "rows_" + std::to_string(lists.size());
 }
 
-// What the names of all tensors begin with, without a number: "ids" of ids_0 to ids_25.
+// The common beginning of the names of all tensors, without a number: "ids" for ids_0 to ids_25.
 std::string CommonName(ArrayRef<const Value*> tensors) {
   std::string common = tensors.front()->name;
   for (const Value* tensor : tensors) {
@@ -153,8 +153,9 @@ std::string CommonName(ArrayRef<const Value*> tensors) {
   return common.empty() ? "tensor" : common;
 }
 
-// "table"; or "table_factors" for a table whose name is that of an earlier list's, and "_factors";
-// for other tensors what they are called.
+// The name of a list's stand-in. For tables it is "table"; or "table_factors" if the table's name
+// is the name of an earlier list's table plus "_factors". For other tensors it is their common
+// name.
 std::string StandInName(ArrayRef<PartRun::TableList> lists, const PartRun::TableList& list) {
   const Value& table = *list.tables[0];
   if (!IsConstant(&table)) return CommonName(list.tables);
@@ -178,7 +179,7 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
     if (part->type != parts[0]->type || !part->producer || !matcher.Match(part, differences)) break;
     all.push_back(std::move(differences));
   }
-  // Starts must be evenly spaced over the run; shorten it until they are.
+  // Starts must be evenly spaced over the run; it is shortened until they are.
   PartRun run;
   DenseMap<const Node*, Exprs> starts;
   for (; all.size() >= kShortestRun; all.pop_back()) {
@@ -196,7 +197,7 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
   if (all.size() < kShortestRun) return std::nullopt;
   run.count = static_cast<int>(all.size());
 
-  // The first part's ops again, with what differs made a function of the part.
+  // Copies the ops of the first part and replaces the differences by functions of the part.
   auto scratch = std::make_unique<Graph>();
   scratch->name = body.name;
   scratch->symbols = body.symbols;
@@ -243,7 +244,7 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
       copy->attributes["starts"] = found->second;
     copy->provenance = node->provenance;
     for (Origin& origin : copy->provenance)
-      origin.module_path.clear();  // of one part; the code is for all
+      origin.module_path.clear();  // it names one part; the code is for all
     copy->constant = node->constant;
     for (const Value* operand : node->operands)
       copy->operands.push_back(operand ? copies.at(operand) : nullptr);

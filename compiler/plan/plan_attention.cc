@@ -18,18 +18,18 @@ namespace fusec {
 
 namespace {
 
-constexpr int kThreadsPerQuery = 2;    // a warp owns 16 of them
-constexpr int kResidentThreads = 512;  // of a multiprocessor, where registers allow it
-constexpr int kPanelElements = 64;     // halves of a row of a panel
+constexpr int kThreadsPerQuery = 2;    // a warp computes 16 queries
+constexpr int kResidentThreads = 512;  // per multiprocessor, if registers allow it
+constexpr int kPanelElements = 64;     // 16-bit elements per row of a panel
 constexpr int kWarpgroupThreads = 128;
-constexpr int64_t kNeighbours = 2;     // elements of a row that a thread has side by side
-constexpr int64_t kPaddingBytes = 16;  // behind a row of shared memory
+constexpr int64_t kNeighbours = 2;     // consecutive elements of a row per thread
+constexpr int64_t kPaddingBytes = 16;  // after each row in shared memory
 
-SizeName Queries() { return {0, "queries", "of a head"}; }
-SizeName KeyCount() { return {0, "keys", "of a head, and as many values"}; }
+SizeName Queries() { return {0, "queries", "queries of a head"}; }
+SizeName KeyCount() { return {0, "keys", "keys of a head, and as many values"}; }
 SizeName ValueColumns() { return {0, "value_columns", "elements of a value"}; }
 
-// A block owns some queries of one head and walks over tiles of keys and values
+// A block computes the results of some queries of one head, and loops over tiles of keys and values
 // (attention_tile.cuh).
 class AttentionPlanner {
  public:
@@ -77,7 +77,7 @@ class AttentionPlanner {
  private:
   Dtype dtype() const { return parts_.values->result()->type.dtype; }
   bool is_float() const { return dtype() == Dtype::kF32; }
-  // Whether four warps make products together, from panels of shared memory (warpgroup.cuh).
+  // Whether four warps compute products together, from panels in shared memory (warpgroup.cuh).
   bool ByWarpgroups() const {
     return options_.gpu->has.warpgroup_products && !is_float() && depth_ % kPanelElements == 0 &&
            columns_ % kPanelElements == 0 && block_size_ % kWarpgroupThreads == 0 &&
@@ -85,7 +85,7 @@ class AttentionPlanner {
   }
   int tile_queries() const { return block_size_ / kThreadsPerQuery; }
   int tile_keys() const { return ByWarpgroups() ? kPanelElements : KeysOfTile(sizes_); }
-  // Whether one tile holds all keys, of which there is one at least.
+  // Whether one tile holds all keys, and there is at least one key.
   bool HasOneTile() const {
     return sizes_.keys <= tile_keys() && builder_.ranges().IntervalOf(keys_).low > 0;
   }
@@ -101,17 +101,17 @@ class AttentionPlanner {
   CExpr Own(const std::string& name, int64_t value, const std::string& comment) {
     return builder_.expressions().Constant(name, value, comment);
   }
-  CExpr TileQueries() { return Own("tile_queries", tile_queries(), "of a block"); }
-  CExpr TileKeys() { return Own("tile_keys", tile_keys(), "of a tile"); }
+  CExpr TileQueries() { return Own("tile_queries", tile_queries(), "queries per block"); }
+  CExpr TileKeys() { return Own("tile_keys", tile_keys(), "keys per tile"); }
   CExpr TilesInMemory() {
     return Own("tiles", Tiles().tiles_in_memory(),
-               HasOneTile() ? "with all keys and values" : "of keys and values in shared memory");
+               HasOneTile() ? "tile of all keys and values" : "tiles in shared memory");
   }
   Expr Let(const std::string& name, const CExpr& value, const Expr& extent) {
     builder_.AppendLet(name, value);
     return builder_.DefineVariable(name, 0, extent - 1);
   }
-  // The constant or local that holds how many tiles there are.
+  // The constant or local with the number of tiles.
   CExpr TileCount(const std::string& name, const Expr& tiles, const Expr& extent,
                   const SizeName& extent_name, const CExpr& tile, const std::string& comment) {
     if (const auto count = tiles.AsConstant()) return Own(name, *count, comment);
@@ -128,22 +128,24 @@ class AttentionPlanner {
     plan.drawing = DrawAttention(Tiles());
     if (!is_float() && depth_ <= 64 && columns_ <= 64)
       plan.blocks_together = kResidentThreads / plan.block_size;
-    plan.launch_in_words = "a block owns " + std::to_string(tile_queries()) + " queries of a head";
+    plan.launch_in_words =
+        "a block computes " + std::to_string(tile_queries()) + " queries of a head";
     const CExpr depth =
         Own("depth", InSteps(depth_), "elements of a query and a key, in shared memory");
-    const CExpr columns = Own("columns", InSteps(columns_), "elements of a value there");
+    const CExpr columns =
+        Own("columns", InSteps(columns_), "elements of a value, in shared memory");
     builder_.Append(Statement::Using(
         "Shape",
         Template("AttentionShape", {TensorCoreArithmetic(dtype(), options_.matmul_precision),
                                     TileQueries(), TileKeys(), TilesInMemory(), depth, columns,
                                     ByWarpgroups() ? "WarpgroupProducts" : "WarpProducts"})));
     DeclareSharedMemory(builder_);
-    const CExpr tile_count =
-        TileCount("query_tiles", tiles, queries_, Queries(), TileQueries(), "of a head");
+    const CExpr tile_count = TileCount("query_tiles", tiles, queries_, Queries(), TileQueries(),
+                                       "tiles of queries per head");
     if (CountMasks(parts_) > 0) {
-      // A causal mask leaves the last queries the most keys: these begin first, so that blocks end
-      // together.
-      const CExpr heads = builder_.Write(Product(heads_), CountOf("heads", "that have queries"));
+      // With a causal mask, the last queries have the most keys. They start first, so that all
+      // blocks end at about the same time.
+      const CExpr heads = builder_.Write(Product(heads_), CountOf("heads", "heads of the queries"));
       Let("head", "blockIdx.x" % heads, Product(heads_));
       Let("first_query", (tile_count - 1 - "blockIdx.x" / heads) * TileQueries(), queries_);
     } else {
@@ -153,7 +155,7 @@ class AttentionPlanner {
     head_ = Coordinates(builder_, Variable("head"), heads_, "head");
     if (InSteps(depth_) != depth_ || InSteps(columns_) != columns_) {
       builder_.Blank();
-      builder_.Comment("What pads rows stays zero.");
+      builder_.Comment("Clear shared memory: the padding of rows stays zero.");
       builder_.Open();
       builder_.Assign("reinterpret_cast<unsigned*>(shared_memory)[i]", 0);
       builder_.CloseFor(LoopHeader(builder_, "i", "threadIdx.x",
@@ -163,8 +165,8 @@ class AttentionPlanner {
     }
   }
 
-  // The leading coordinates of this block's head in a tensor [.., rows, columns] of as many heads,
-  // then `row` and `column`.
+  // The index of `row` and `column` for this block's head in a tensor [.., rows, columns] with the
+  // same number of heads.
   Exprs At(const Value* value, const Expr& row, const Expr& column) {
     const Shape& shape = value->type.shape;
     const Shape lead(shape.begin(), shape.end() - 2);
@@ -199,7 +201,7 @@ class AttentionPlanner {
       builder_.AppendCall("CloseCopies()");
       builder_.AppendCall("AwaitCopies<0>()");
     }
-    // Warpgroups' tensor cores see what copies bring, but not what threads store.
+    // wgmma sees asynchronous copies, but needs a fence for what threads store.
     if (ByWarpgroups() && !all_are_copies) builder_.AppendCall("ShowTensorCores()");
     builder_.AppendCall("__syncthreads()");
     builder_.Append(Statement::Declare("const auto", "queries", "TakeQueries<Shape>(memory)"));
@@ -208,13 +210,15 @@ class AttentionPlanner {
 
   void WalkKeys() {
     builder_.Blank();
-    builder_.Comment("Tile after tile of keys and values, of which the next is copied meanwhile.");
+    builder_.Comment(
+        "Loop over tiles of keys and values. The next tile is copied while one is used.");
     const Expr tiles = CeilDiv(keys_, tile_keys(), builder_.ranges());
     const CExpr tile_count =
-        TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "of keys and values");
+        TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "tiles of keys and values");
     builder_.Open();
     builder_.DefineVariable("tile", 0, tiles);
-    builder_.Comment("The tile before is there now, and none reads the one before that any more.");
+    builder_.Comment(
+        "The previous tile has arrived, and no thread reads the one before it anymore.");
     builder_.AppendCall("AwaitCopies<0>()");
     builder_.AppendCall("__syncthreads()");
     StageTile(tile_count);
@@ -266,7 +270,7 @@ class AttentionPlanner {
                                        CExpr("memory.tiles")["tile" % TilesInMemory()]));
     const bool copies_keys = copier_.Stage(Keys("next")),
                copies_values = copier_.Stage(Values("next"));
-    // Warpgroups' tensor cores see what copies bring, but not what threads store.
+    // wgmma sees asynchronous copies, but needs a fence for what threads store.
     if (ByWarpgroups() && !(copies_keys && copies_values)) builder_.AppendCall("ShowTensorCores()");
     builder_.CloseIf("tile" < tile_count);
   }
@@ -275,7 +279,7 @@ class AttentionPlanner {
     builder_.Blank();
     builder_.Append(Statement::Declare("float", "tile_scores[Shape::kKeyPieces][Shape::kPlaces]"));
     if (!diagonal_ || HasOneTile()) return TakeTile(std::nullopt);
-    // Only where the diagonal crosses a tile does each element ask on which side it stands.
+    // Only in tiles that the diagonal crosses, each element has to check on which side it is.
     const auto branch = [&](const std::optional<bool>& is_below) {
       builder_.Open(/*is_branch=*/true);
       TakeTile(is_below);
@@ -290,8 +294,8 @@ class AttentionPlanner {
     builder_.Append(std::move(below));
   }
 
-  // The scores of a tile that stands below the diagonal of its mask, beyond it, or on it, and what
-  // is done with them.
+  // Writes the scores of a tile and their use. `is_below` says that the tile is below the diagonal
+  // of the mask (true) or beyond it (false); nullopt if the diagonal crosses it.
   void TakeTile(const std::optional<bool>& is_below) {
     const bool whole = IsMultiple(keys_, tile_keys());
     std::vector<Statement> finish = FinishScores(whole, is_below);
@@ -302,7 +306,7 @@ class AttentionPlanner {
     builder_.Comment(parts_.has_softmax ? "Softmax of the scores so far, times the values: "
                                           "reduce_max, sub, exp, reduce_sum, matmul"
                                         : "These weights times the values: matmul");
-    // Of what the diagonal crosses or leaves, only a further mask may hide all.
+    // A tile that the diagonal crosses, or that is below it, can be hidden only by a further mask.
     const bool masked =
         !HasOneTile() && CountMasks(parts_) > (diagonal_ && is_below.value_or(true) ? 1 : 0);
     const std::string what = parts_.has_softmax ? "Tile" : "Values";
@@ -310,8 +314,8 @@ class AttentionPlanner {
                              {"here", "tile_scores", "attention"}));
   }
 
-  // The pointwise ops between the product and softmax or the values. Sets reads_product_. Keys that
-  // do not exist have no score, or a weight of zero.
+  // Writes the pointwise ops between the product and the softmax, or the values. Sets
+  // reads_product_. Keys that do not exist get a score of -infinity, or a weight of zero.
   std::vector<Statement> FinishScores(bool whole, const std::optional<bool>& is_below) {
     reads_product_ = whole && parts_.score == parts_.scores->result();
     if (reads_product_) return {};
@@ -326,7 +330,8 @@ class AttentionPlanner {
     return builder_.Close();
   }
 
-  // The score in `place` of a thread's piece, of a key at `unclamped`.
+  // Writes the score in `place` of a thread's piece. `unclamped` is the number of the key, which
+  // may not exist.
   void FinishScore(const Expr& query, const Expr& key, const CExpr& place, const CExpr& unclamped,
                    bool whole, const std::optional<bool>& is_below) {
     lowering_.OnSelect([&](const Expr& position, const Expr& limit) {
@@ -344,11 +349,11 @@ class AttentionPlanner {
     lowering_.OnSelect(nullptr);
   }
 
-  // The scores of a thread in pairs of neighbouring keys, whose biases and masks are loaded at
-  // once.
+  // Writes the scores of a thread in pairs of consecutive keys, so that their biases and masks are
+  // loaded as vectors.
   void ForPairs(bool whole, const std::optional<bool>& is_below) {
     const CExpr neighbours =
-        Own("neighbours", kNeighbours, "keys of a piece whose scores a thread has");
+        Own("neighbours", kNeighbours, "consecutive keys whose scores a thread has");
     builder_.Open();
     builder_.DefineVariable("row", 0, 1);
     const CExpr first_place = "row" * neighbours;
@@ -373,8 +378,8 @@ class AttentionPlanner {
     builder_.CloseFor(IntLoopHeader("row", 0, "row < Shape::kRows"), "#pragma unroll");
   }
 
-  // Two loops over the elements of the tile that a thread owns: of 64 queries, and of `extent`
-  // columns called `name`.
+  // Writes two loops over a thread's elements of the tile: over its queries, and over its columns,
+  // which are called `name` and limited to `extent`.
   void ForElements(
       const std::string& name, int tile, const CExpr& pieces, const CExpr& first,
       const Expr& extent, const SizeName& extent_name,
@@ -431,8 +436,8 @@ class AttentionPlanner {
         });
   }
 
-  // Stores the values' sums, of which `views` make the result, through shared memory: a vector at
-  // once. False if the result has no vectors, or there is too little memory.
+  // Stores the results through shared memory, in vectors. The result is made of them by `views`.
+  // Returns false if the result does not consist of vectors, or if shared memory is too small.
   bool StoreVectors(ArrayRef<const Node*> views) {
     const int64_t lanes = std::gcd<int64_t>(columns_, 16 / DtypeBytes(dtype()));
     const int64_t row_bytes = InSteps(columns_) * DtypeBytes(dtype()) + kPaddingBytes;
@@ -449,11 +454,12 @@ class AttentionPlanner {
     if (!begin) return false;
     const CExpr buffer = builder_.Buffer(result, /*written=*/true);
     const SizeNames names = PlaceIn(buffer.word(), result->type.shape, {parts_.values->result()});
-    const CExpr lanes_name = Own("lanes", lanes, "neighbours that a thread takes at once");
+    const CExpr lanes_name = Own("lanes", lanes, "elements that a thread accesses at once");
     builder_.Append(Statement::Declare(CExpr::Type("const Shape::Results&"), "results",
                                        "ShareResults<Shape>(attention, memory)"));
-    const VectorsOfRows rows = {"query_in_tile", tile_queries(), TileQueries(), columns_ / lanes,
-                                Own("result_vectors", columns_ / lanes, "of a query's results")};
+    const VectorsOfRows rows = {
+        "query_in_tile", tile_queries(), TileQueries(), columns_ / lanes,
+        Own("result_vectors", columns_ / lanes, "vectors of a query's result")};
     ForVectors(builder_, rows, [&] {
       builder_.expressions().NameFactor("vector", lanes, lanes_name);
       Let("query_row", "first_query + query_in_tile", queries_);
@@ -480,8 +486,8 @@ class AttentionPlanner {
   AttentionSizes sizes_;
   int block_size_ = 0;
   int64_t depth_ = 0, columns_ = 0;
-  std::optional<Expr> diagonal_;  // of FindDiagonal
-  bool reads_product_ = false;    // of the scores that were written last
+  std::optional<Expr> diagonal_;  // see FindDiagonal
+  bool reads_product_ = false;    // whether the last written scores read the product
 };
 
 }  // namespace

@@ -14,12 +14,12 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kMostRows = 32;  // of a block
+constexpr int64_t kMostRows = 32;  // per block
 
-// Stage after stage for the rows of a block, with no barrier between those that need nothing of
-// each other. A thread makes one element at a time, or a vector of neighbours where there are more
-// than threads; where a stage has few elements but long sums, a warp makes one. Sums take their
-// terms vector by vector where these lie together.
+// A block computes the stages for its rows one after the other, with no barrier between stages that
+// do not depend on each other. A thread computes one element at a time, or a vector of consecutive
+// elements if there are more elements than threads. In stages that are a single long reduction, a
+// warp computes each element.
 class BlockProgramPlanner {
  public:
   BlockProgramPlanner(const Node& region, const PlanOptions& options, KernelBuilder& builder)
@@ -34,8 +34,8 @@ class BlockProgramPlanner {
   }
 
  private:
-  // For every loop that may take vectors, in the order in which they are written, whether more
-  // loads are vectors then than single elements of other places.
+  // For every loop that may use vectors, in the order in which they are written: whether, with
+  // vectors, at least as many loads are vectors as single elements.
   std::vector<bool> TryVectors() const {
     std::vector<IndexSite> sites;
     KernelBuilder trial(builder_, sites);
@@ -84,7 +84,7 @@ class BlockProgramPlanner {
     };
     ByTensorCores by_tensor_cores;
     if (HasTensorCores(options_)) {
-      by_tensor_cores.own_matrices = builder_.shape().rows > 1;  // one row is too little for them
+      by_tensor_cores.own_matrices = builder_.shape().rows > 1;  // a single row is too little work
       by_tensor_cores.is_weights = is_weights;
     }
     stages_ = FindBlockStages(nodes, rows_, is_result, by_tensor_cores);
@@ -92,7 +92,7 @@ class BlockProgramPlanner {
       stages_ = FindBlockStages(nodes, rows_, is_result);
   }
 
-  // Gives every stage its place in the memory that the kernel is launched with.
+  // Assigns each stage its place in dynamic shared memory.
   void PlaceStages() {
     const auto bytes_of = [&](const Value* value) {
       return IsKeepableWeights(region_, value)
@@ -113,8 +113,8 @@ class BlockProgramPlanner {
                          IsMatrixOfTensorCores(stages_, value));
   }
 
-  // Copies the weights of products that stand behind a barrier to shared memory, in the background
-  // and before it is known what they meet: later every thread reads another column.
+  // Starts asynchronous copies to shared memory of the weights of products after the first barrier,
+  // before waiting for earlier kernels. Threads can read any columns of them there efficiently.
   void KeepWeights() {
     if (!HasTensorCores(options_)) return;
     for (const BlockStage& stage : stages_) {
@@ -144,24 +144,24 @@ class BlockProgramPlanner {
     RegionLowering::KeptRows kept = PlaceKeptWeights(region_, weights);
     builder_.Blank();
     DeclareKeptRows(builder_, weights, /*rows_per_block=*/{}, memory_.PlaceOf(weights), kept);
-    builder_.Comment(ModelName(weights->name) + ", in the background");
+    builder_.Comment("Copy " + ModelName(weights->name) + " asynchronously.");
     CopyKeptWeights(builder_, weights, buffer, kept, LanesName(KeptLanes(weights)));
     kept_[weights] = kept;
     weights_.push_back(weights);
   }
 
-  // How many neighbours the next loop takes at once, which could take `lanes`.
+  // How many elements the next loop processes at once, if it could process `lanes`.
   int64_t LanesOfLoop(int64_t lanes) {
     return lanes > 1 && (is_trial_ || serves_[loops_++]) ? lanes : 1;
   }
-  // The place in a loop over vectors where the first is number `vector`.
+  // Opens a loop over the lanes of `vector`; returns the position of the lane's element.
   Expr OpenLanes(const Expr& vector, int64_t lanes) {
     if (const auto symbol = vector.AsSymbol())
       builder_.expressions().NameFactor(WordOfSymbol(*symbol), lanes, LanesName(lanes));
     builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", LanesName(lanes)});
     return vector * lanes + Variable("lane");
   }
-  // `before` and `after`: loads up to the loop's beginning and end.
+  // `before` and `after` are the loads up to the beginning and the end of the loop.
   void CloseLanes(const RegionLowering::Loads& before, const RegionLowering::Loads& after) {
     builder_.CloseLanes();
     const int vectors = after.of_vectors - before.of_vectors;
@@ -169,18 +169,17 @@ class BlockProgramPlanner {
   }
   CExpr LanesName(int64_t count) {
     return builder_.expressions().Constant("lanes", count,
-                                           "neighbours that a thread takes at once");
+                                           "elements that a thread accesses at once");
   }
 
   CExpr RowsPerBlock() {
-    return builder_.expressions().Constant("rows_per_block", rows_per_block_,
-                                           "rows that a block owns");
+    return builder_.expressions().Constant("rows_per_block", rows_per_block_, "rows per block");
   }
 
   CExpr SeveralRows() { return rows_per_block_ > 1 ? RowsPerBlock() : CExpr(); }
 
-  // Enough rows to occupy the block's threads, or as many as are wanted, if its shared memory holds
-  // them.
+  // Chooses as many rows as occupy the block's threads, or as the launch shape requests, if they
+  // fit in shared memory.
   void OpenRows() {
     int64_t widest = 1;
     for (const BlockStage& stage : stages_)
@@ -202,7 +201,7 @@ class BlockProgramPlanner {
       ShareMultiprocessor(*options_.gpu, builder_.shape().block_size == 0, plan);
     }
     plan.blocks = CeilDiv(rows, rows_per_block_, builder_.ranges());
-    plan.launch_in_words = "a block owns " + std::to_string(rows_per_block_) + " rows";
+    plan.launch_in_words = "a block computes " + std::to_string(rows_per_block_) + " rows";
     if (rows_per_block_ == 1) {
       plan.launch_in_words = "one block per row";
       builder_.AppendLet("row", BlockNumber(builder_));
@@ -213,12 +212,12 @@ class BlockProgramPlanner {
     }
     builder_.AppendLet("first_row", BlockNumber(builder_) * RowsPerBlock());
     builder_.DefineVariable("first_row", 0, rows - 1);
-    const CExpr all = builder_.Write(rows, CountOf("rows", "of the results"));
+    const CExpr all = builder_.Write(rows, CountOf("rows", "rows of the results"));
     builder_.AppendLet("rows_here", Min(WriteSize(builder_, RowsPerBlock()), all - "first_row"));
     builder_.DefineVariable("rows_here", 1, rows_per_block_);
   }
 
-  // Says what comes from a piece on, and declares where it and what it is a part of are kept.
+  // Writes a comment on the ops from a piece on, and declares the arrays that keep its results.
   void BeginStage(const BlockPiece& first) {
     const BlockStage& stage = *first.stage;
     builder_.Blank();
@@ -237,7 +236,7 @@ class BlockProgramPlanner {
     for (const BlockStage::Part& part : stage.parts) DeclareKept(StageOf(stages_, part.concat));
   }
 
-  // From now on what was made before `phase` is read from shared memory.
+  // From now on, values that were computed before `phase` are read from shared memory.
   void KeepAllBefore(int phase) {
     for (const BlockStage& stage : stages_) {
       if (stage.kept && schedule_.phases.at(stage.value) < phase)
@@ -268,7 +267,7 @@ class BlockProgramPlanner {
     const std::string part = ModelName(piece.value->name);
     const int64_t lanes = LanesOfLoop(PossibleLanes(piece, inner));
     if (lanes > 1) inner.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
-    const int64_t elements = *Product(inner).AsConstant();  // or vectors
+    const int64_t elements = *Product(inner).AsConstant();  // elements, or vectors
     const SizeNames names =
         part_names_.Row(piece.value, rows_.size(), lanes, lanes > 1 ? LanesName(lanes) : CExpr(),
                         piece.run ? piece.run->count : 1);
@@ -279,7 +278,7 @@ class BlockProgramPlanner {
     const CExpr thread = "threadIdx.x", block = BlockSizeName(builder_);
     const CExpr first = warps_ ? thread / WarpSize() : thread;
     const CExpr step = warps_ ? block / WarpSize() : block;
-    // A loop, unless there are threads for everything.
+    // No loop is needed if there are enough threads for all elements.
     const int teams = builder_.plan().block_size / (warps_ ? kWarpSize : 1);
     const bool once = rows_per_block_ * elements <= teams;
     const CExpr first_thread =
@@ -312,14 +311,14 @@ class BlockProgramPlanner {
       builder_.CloseFor(LoopHeader(builder_, "i", first, total, step));
   }
 
-  // Whether `thread` is one of `count`, from the block's first on or from `begin`.
+  // Whether `thread` is one of `count` threads from `begin` on (empty: from the block's first on).
   static CExpr IsAmong(const CExpr& thread, const CExpr& begin, const CExpr& count) {
     if (count.Is(1)) return Equal(thread, begin.empty() ? 0 : begin);
     return begin.empty() ? thread < count : And(thread >= begin, thread < begin + count);
   }
 
-  // How many neighbours a thread may make at once in a piece of `inner` elements of each row: 1
-  // if there are threads for all of them.
+  // How many consecutive elements a thread may compute at once in a piece of `inner` elements per
+  // row; 1 if there are enough threads for all elements.
   int64_t PossibleLanes(const BlockPiece& piece, ShapeRef inner) const {
     const int64_t lanes = KeptLanes(piece.stage->value);
     const bool sums = !piece.stage->inlined.empty() && !piece.run;
@@ -327,26 +326,26 @@ class BlockProgramPlanner {
     const int64_t elements = rows_per_block_ * *Product(inner).AsConstant();
     const int block_size = builder_.plan().block_size;
     if (elements <= block_size) return 1;
-    // Of a table two vectors, if there are threads for half of them only: they share an index.
+    // With tables, two vectors share an index if there are more than twice as many as threads.
     const bool two =
         piece.run && elements > lanes * block_size && IsMultiple(inner.back(), 2 * lanes);
     return two ? 2 * lanes : lanes;
   }
 
-  // The first of `count` threads, a constant, so that other warps than those of the phase's earlier
-  // loops wait for memory meanwhile; none for the block's first.
+  // Assigns `count` threads to a loop, if possible other ones than to the phase's earlier loops, so
+  // that their warps wait for memory together. Returns the first one; empty for the block's first.
   CExpr TakeThreads(int64_t count, const std::string& part) {
     const int64_t first = next_thread_;
     if (first + count > builder_.plan().block_size) return {};
     next_thread_ = (first + count + kWarpSize - 1) / kWarpSize * kWarpSize;
     if (first == 0) return {};
     return builder_.expressions().Constant(part + "_first_thread", first,
-                                           "of those that make \"" + part + "\"");
+                                           "of those that compute \"" + part + "\"");
   }
 
   CExpr WarpSize() { return builder_.expressions().Constant("warp_size", kWarpSize, "threads"); }
 
-  // The whole index of the element that `i` counts: its row of the block, its place in the row.
+  // The full index of element `i` of the block: the coordinates of its row, then those in the row.
   Exprs ElementIndex(ShapeRef inner, int64_t elements, const std::string& name,
                      const SizeNames& names) {
     Expr element = Variable("i");
@@ -372,21 +371,21 @@ class BlockProgramPlanner {
     return index;
   }
 
-  // A local called `name` in the open scope, 0 <= value < `extent`.
+  // Declares a local `name` in the open scope, with 0 <= value < `extent`.
   Expr LocalVariable(const std::string& name, const Expr& value, const Expr& extent,
                      const SizeNames& names) {
     builder_.AppendLet(name, builder_.Write(value, names));
     return builder_.DefineVariable(name, 0, extent - 1);
   }
 
-  // How many terms of a sum over `dims` a thread may take at once.
+  // How many terms of a sum over `dims` a thread may process at once.
   int64_t PossibleLanes(const Node& reducer, ShapeRef dims) const {
     const int64_t lanes = KeptLanes(reducer.operand(0));
     if (dims.size() != 1 || !IsMultiple(dims[0], lanes)) return 1;
     return !warps_ || *dims[0].AsConstant() >= lanes * kWarpSize ? lanes : 1;
   }
 
-  // The loop of a matmul or reduction for element `index` of its result.
+  // Writes the loop of a matmul or reduction for element `index` of its result.
   Scalar Reduce(const Node& reducer, ArrayRef<Expr> index) {
     const Value* result = reducer.result();
     const Dtype dtype = FoldDtype(reducer);
@@ -433,8 +432,8 @@ class BlockProgramPlanner {
             result->type.dtype};
   }
 
-  // Writes an element of a stage wherever it is kept or stored: one of `part`, which begins `start`
-  // along an axis.
+  // Stores an element of a stage in all arrays and results that hold it. It belongs to `part`,
+  // which begins at `start` along `axis`.
   void StoreStage(const BlockStage& stage, ArrayRef<Expr> index, const Scalar& scalar, int64_t axis,
                   const Expr& start, const std::string& part) {
     Exprs offset(stage.value->type.rank(), 0);
@@ -458,7 +457,7 @@ class BlockProgramPlanner {
     }
   }
 
-  // Where `part` begins in the rows of a kept value.
+  // The name of the position at which `part` begins in the rows of a kept value.
   std::vector<SizeName> PlaceInKept(const Value* value, ArrayRef<Expr> offset,
                                     const std::string& part) {
     const RegionLowering::KeptRows& kept = kept_.at(value);
@@ -472,21 +471,21 @@ class BlockProgramPlanner {
   KernelBuilder& builder_;
   RegionLowering lowering_;
   std::unordered_map<const Value*, RegionLowering::KeptRows> kept_;  // of the stages so far
-  std::vector<const Value*> weights_;                                // that the block keeps
-  int64_t next_thread_ = 0;  // behind those that the phase's earlier loops have taken
+  std::vector<const Value*> weights_;                                // kept in shared memory
+  int64_t next_thread_ = 0;  // after those of the phase's earlier loops
   Shape rows_;
   std::vector<BlockStage> stages_;
   BlockSchedule schedule_;
-  KeptMemory memory_;  // with products by weights on tensor cores
+  KeptMemory memory_;  // for products by weights on tensor cores
   PartTables tables_;
   const PartNames part_names_{region_, builder_};
   int64_t rows_per_block_ = 1;
   bool has_vector_gaps_ = false;
   bool is_trial_ = false;
-  std::vector<bool> serves_;  // by loop that may take vectors: whether it does
-  size_t loops_ = 0;          // of these so far
-  bool warps_ = false;        // the open stage's sums are shared out among the threads of a warp
-  Exprs row_index_;           // where a block owns one row
+  std::vector<bool> serves_;  // by loop that may use vectors: whether it does
+  size_t loops_ = 0;          // the number of such loops so far
+  bool warps_ = false;        // each sum of the open stage is computed by a warp
+  Exprs row_index_;           // if a block computes one row
 };
 
 }  // namespace

@@ -13,22 +13,22 @@ namespace {
 
 constexpr int64_t kFewElements = 1 << 15;   // less than half a wave of threads on a large GPU
 constexpr int64_t kMostRowsOfBlock = 4096;  // on the CPU
-constexpr int64_t kMostLanes = 256;  // totals that a CPU thread keeps for the columns of a row
+constexpr int64_t kMostLanes = 256;  // totals of the columns of a row that a CPU thread keeps
 
-// A box of elements of one value and where in which output they go. A concatenation, which may be
-// one that the output stacks, is one segment per part, so that no element asks to which it belongs.
+// The elements of one value, and their place in an output. A concatenation or a stack becomes one
+// segment per part, so that no element has to determine which part it belongs to.
 struct Segment {
   const Value* value = nullptr;
   int output = 0;
-  Exprs offset;  // of the output's rank
+  Exprs offset;  // of the first element; has the output's rank
   const Shape& shape() const { return value->type.shape; }
 };
 
-// Segments of one shape share their loops; a run of alike parts is one segment and a loop over
+// Segments of one shape share their loops. A run of similar parts is one segment and a loop over
 // them.
 struct Group {
   std::vector<Segment> segments;
-  std::shared_ptr<PartRun> run;  // null for most
+  std::shared_ptr<PartRun> run;  // null if the group is no run
   int64_t run_axis = 0;
 
   const Shape& shape() const { return segments.front().shape(); }
@@ -73,7 +73,7 @@ class LoopPlanner {
 
   bool IsSingle() const { return groups_.size() == 1 && !groups_[0].run; }
 
-  // Segments for `value`, which begins at `at` in the output.
+  // Adds the segments of `value`, which begins at `at` in the output.
   void SplitValue(const Value* value, int output, Exprs at) {
     const Node* producer = value->producer;
     if (!producer || producer->kind != OpKind::kConcat || producer->Int("axis") == 0)
@@ -119,7 +119,7 @@ class LoopPlanner {
     return offset;
   }
 
-  // One element of part number `part` of a run; the tables' facts are looked up first.
+  // Stores one element of part number `part` of a run.
   void StorePart(const Group& group, ArrayRef<Expr> index) {
     const Segment& segment = group.segments[0];
     RegionLowering lowering(*group.run->region, builder_);
@@ -135,7 +135,7 @@ class LoopPlanner {
     bool divides = false;
     RegionLowering::Loads loads;
   };
-  // What a plan would write.
+  // Tries out a plan, and returns facts about the kernel that it would write.
   Trial Try(function_ref<void(LoopPlanner&)> plan) const {
     std::vector<IndexSite> sites;
     KernelBuilder trial(builder_, sites);
@@ -146,7 +146,7 @@ class LoopPlanner {
     return {trial.expressions().wrote_division(), planner.lowering_.loads()};
   }
 
-  // Whether one running position serves every access: no load or store then needs a division.
+  // Whether a single position can index every access, so that no load or store needs a division.
   bool IsFlat() const {
     const Shape& shape = groups_[0].shape();
     if (shape.size() < 2) return true;
@@ -179,7 +179,7 @@ class LoopPlanner {
     builder_.plan().launch_in_words = "blocks of " + std::to_string(chunk) + " elements";
   }
 
-  // As many neighbours as the whole result is made of, if that takes no division and serves loads.
+  // How many consecutive elements a thread computes: 1 if more would need divisions or more loads.
   int64_t FlatLanes(const Expr& total) const {
     const int64_t lanes = LanesOf(groups_[0], {total});
     if (lanes == 1 || IsSmall(total)) return 1;
@@ -187,7 +187,7 @@ class LoopPlanner {
     return !trial.divides && ServesLoads(trial) ? lanes : 1;
   }
 
-  // As PlanFlat, with one thread per vector.
+  // Like PlanFlat, with one thread per vector.
   void PlanFlatVectors(int64_t lanes) {
     const Shape& shape = groups_[0].shape();
     OneThreadPerVector(Product(shape), lanes, {});
@@ -197,18 +197,17 @@ class LoopPlanner {
     builder_.CloseLanes();
   }
 
-  // Few elements are done sooner by more threads.
+  // Few elements are computed faster by more threads.
   static bool IsSmall(const Expr& total) {
     return total.AsConstant().value_or(kFewElements) < kFewElements;
   }
 
-  // Neighbouring threads that load from neighbouring places are better than a thread that loads
-  // these one by one.
+  // Whether enough loads are vectors. If not, single loads by consecutive threads are faster.
   static bool ServesLoads(const Trial& trial) {
     return trial.loads.of_lanes <= trial.loads.of_vectors;
   }
 
-  // `of_row` are the vectors of a row, if the kernel asks for these.
+  // `of_row` names the number of vectors per row, if needed.
   void OneThreadPerVector(const Expr& elements, int64_t lanes, std::vector<SizeName> of_row) {
     const Expr total = FloorDiv(elements, lanes, builder_.ranges());
     builder_.DefineVariable("i", 0, total - 1);
@@ -232,13 +231,13 @@ class LoopPlanner {
   void ChunkOfBlock(const Expr& total, const std::string& first, const std::string& last,
                     int64_t chunk) {
     KernelPlan& plan = builder_.plan();
-    const SizeNames names = first == "first" ? Elements() : CountOf("rows", "of the result");
+    const SizeNames names = first == "first" ? Elements() : CountOf("rows", "rows of the result");
     plan.blocks = CeilDiv(total, chunk, builder_.ranges());
     const CExpr chunk_name = builder_.expressions().Constant(
-        "chunk", chunk, "what one block owns of " + total.ToString());
+        "chunk", chunk, "what a block computes of " + total.ToString());
     builder_.AppendLet(first, BlockNumber(builder_) * chunk_name);
     builder_.AppendLet(last, Min(first + chunk_name, WriteSize(builder_, total, names)));
-    // Blocks beyond the chunk's dims have nothing to do; within it positions are below total.
+    // Within the chunk of a block, positions are below `total`.
     builder_.DefineVariable(first, 0, total - 1);
     builder_.DefineVariable(last, 0, total);
   }
@@ -251,7 +250,7 @@ class LoopPlanner {
   }
   Shape Inner(ShapeRef shape) const { return Shape(shape.begin() + lead_, shape.end()); }
 
-  // Rows are the leading dims that all segments share; each group of segments loops over its own
+  // Rows are the leading dims that all segments share. Each group of segments loops over its own
   // inner dims.
   void PlanRows() {
     if (builder_.target() == TargetKind::kCpu)
@@ -313,9 +312,9 @@ class LoopPlanner {
     builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
   }
 
-  // How many neighbouring elements a thread makes: 16 bytes of the widest result (32 or 8 if the
-  // shape says so, `at_least` elements if that is more, 8 bytes if all that is in `extents` is a
-  // multiple of no more), or else 1.
+  // How many consecutive elements a thread computes. That is 16 bytes of the widest result, or
+  // `at_least` elements if that is more, or what the launch shape requests; fewer if not all of
+  // `extents` are multiples of it, at least 8 bytes; else 1.
   int64_t LanesOf(const Group& group, ArrayRef<Expr> extents, int64_t at_least = 0) const {
     int bytes = 2;
     for (const Segment& segment : group.segments)
@@ -332,7 +331,7 @@ class LoopPlanner {
     return 1;
   }
 
-  // As above, for rows: they and the parts that a group writes begin and end at such multiples.
+  // The same for rows, and the parts that a group writes, which must begin and end at multiples.
   int64_t LanesOfRows(const Group& group) const {
     const Shape inner = Inner(group.shape());
     if (inner.empty() || !Product(inner).AsConstant()) return 1;
@@ -345,14 +344,14 @@ class LoopPlanner {
     return LanesOf(group, extents, is_gpu ? LanesOfPooledRows(group.segments[0].value) : 0);
   }
 
-  // The lane, in a loop over the elements of a vector.
+  // Opens a loop over the elements of a vector, and returns the lane.
   Expr OpenVector(int64_t lanes) {
     builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", LanesName(lanes)});
     return Variable("lane");
   }
 
   CExpr LanesName(int64_t lanes) {
-    return builder_.expressions().Constant("lanes", lanes, "neighbours that a thread makes");
+    return builder_.expressions().Constant("lanes", lanes, "elements that a thread computes");
   }
 
   void PlanGpuGrid() {
@@ -367,7 +366,7 @@ class LoopPlanner {
     StoreElementOfRow(groups_[0], 1, Only(part_names_.Extent(value, lead_)));
   }
 
-  // As PlanGpuGrid, with one thread per vector of a row.
+  // Like PlanGpuGrid, with one thread per vector of a row.
   void PlanGpuVectors(int64_t lanes) {
     const Shape& shape = groups_[0].shape();
     const Expr vectors = *shape.back().AsConstant() / lanes;
@@ -377,14 +376,14 @@ class LoopPlanner {
     StoreElementOfRow(groups_[0], lanes, Only(of_row));
   }
 
-  // Each group has blocks of its own, and each part of a run its own of these: what they read is
-  // one table, which those that run at a time can keep in L2.
+  // Each group has its own blocks, and so has each part of a run. The blocks of a part read one
+  // table, so that concurrent blocks can keep it in the L2 cache.
   void PlanGpuSegments() {
     KernelPlan& plan = builder_.plan();
     plan.block_size = GpuBlockSize(builder_);
     plan.blocks = 0;
-    plan.launch_in_words = "blocks of one part each, one thread per vector of it or element";
-    // What takes a thread longest begins first, so that no block is left alone at the end.
+    plan.launch_in_words = "one part per block, one thread per vector or element of it";
+    // The groups with the longest threads start first, so that no long block runs alone at the end.
     const auto folded = [&](const Group& group) {
       return FoldedElements(group.segments[0].value, builder_.ranges());
     };
@@ -429,7 +428,8 @@ class LoopPlanner {
     }
   }
 
-  // Element `i` of a group, or vector of `lanes`, of the rows that `names` name.
+  // Stores element number `i` of a group, or vector number `i` of `lanes` elements. `names` are the
+  // names of the sizes of a row.
   void StoreElementOfRow(const Group& group, int64_t lanes, const SizeNames& names) {
     const Shape inner = Inner(group.shape());
     const Expr i = Variable("i");
@@ -448,7 +448,7 @@ class LoopPlanner {
     if (lanes > 1) builder_.CloseLanes();
   }
 
-  // The leading coordinates of the element that thread `i` makes, one of `per_row`.
+  // The leading coordinates of the element that thread `i` computes; a row has `per_row` elements.
   Exprs RowOfThread(const Expr& per_row, const SizeNames& names) {
     const Expr rows = Product(Lead());
     if (rows.IsConstant(1)) return Exprs(lead_, 0);
@@ -456,7 +456,7 @@ class LoopPlanner {
     return Coordinates(builder_, Variable("row"), Lead(), "row");
   }
 
-  // The coordinates in `inner`, in a loop over the lanes of the vector of thread or step `i`.
+  // Opens a loop over the lanes of vector `i`, and appends the coordinates in `inner` to `index`.
   void AddVectorOf(ShapeRef inner, const Expr& i, int64_t lanes, const SizeNames& names,
                    Exprs& index) {
     Shape vectors(inner);

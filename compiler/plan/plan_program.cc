@@ -19,13 +19,13 @@ void LaunchDependently(KernelPlan& kernel) {
   });
   const bool is_first = place == body.end();
   if (is_first) place = body.begin();
-  const char* const comment = is_first ? "No load and no store stands before this."
-                                       : "No other load and no store stands before this.";
+  const char* const comment = is_first ? "Wait for earlier kernels before the first load or store."
+                                       : "Wait for earlier kernels before any other load or store.";
   body.insert(place, {Statement::Comment(comment), Statement::Call("AwaitEarlierKernels()")});
   if (kernel.has_small_blocks) body.insert(body.begin(), Statement::Call("LetNextKernelStart()"));
 }
 
-// Lets kernels start while the ones before them run, which needs at least two.
+// Lets kernels start while earlier kernels run, if there are at least two launches.
 void LaunchDependently(const PlanOptions& options, ProgramPlan& program) {
   if (options.target != TargetKind::kGpu || !options.gpu->has.dependent_launch ||
       program.LaunchCount() < 2)

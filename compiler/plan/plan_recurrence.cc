@@ -5,11 +5,12 @@ namespace fusec {
 
 namespace {
 
-// The steps of a GRU, LSTM or RNN layer: a block walks through all steps of some rows of the batch,
-// whose states it keeps in shared memory, those before and behind a step in turn. A thread makes
-// the sums of all gates of a hidden unit, for all rows of the block, so that they share what is
-// read of the weights; on the CPU it makes those of neighbouring units at once. The last of these
-// overlap where units are no multiple: they are made twice, of what no step writes.
+// The steps of a GRU, LSTM or RNN layer. A block computes all steps of some rows of the batch and
+// keeps their states in shared memory, in two arrays: one for the state before a step, one for the
+// state after it. A thread computes the sums of all gates of a hidden unit for all rows of the
+// block, so that the rows share the loads of weights. On the CPU, a thread computes several
+// consecutive units at once; if the number of units is no multiple of these, the last ones overlap
+// and are computed twice, from values that the step does not change.
 class RecurrencePlanner : RecurrenceWriter {
  public:
   RecurrencePlanner(const Node& region, const PlanOptions& options, KernelBuilder& builder)
@@ -37,18 +38,20 @@ class RecurrencePlanner : RecurrenceWriter {
  private:
   void KeepStates() {
     builder_.Blank();
-    builder_.Comment("The states of the block's rows before and behind a step, in turn.");
+    builder_.Comment(
+        "The states of the block's rows before and after a step, in alternating arrays.");
     Keep("kept_states", true);
-    // A thread reads and writes those of its own units alone, but for units that overlap.
+    // On the GPU, a thread reads and writes only the cells of its own units, so that one array is
+    // enough; on the CPU, units may overlap.
     if (is_lstm()) Keep("kept_cells", is_cpu_);
     if (in_registers_) {
-      builder_.Comment("The products of the states and each column of the weights.");
+      builder_.Comment("The dot products of the states and the columns of the weights.");
       const CExpr products = rows_ > 1 ? Rows() * GateColumns() : GateColumns();
       builder_.Append(
           Statement::Declare(CExpr::Type("__shared__ " + Real()), CExpr("products")[products]));
     }
     if (!resets_first_) return;
-    builder_.Comment("Between the halves of a step: the states that are reset, and update gates.");
+    builder_.Comment("Kept between the halves of a step: the reset states and the update gates.");
     Keep("kept_resets", false);
     Keep("kept_updates", false);
   }
@@ -62,36 +65,37 @@ class RecurrencePlanner : RecurrenceWriter {
 
   void KeepWeights() {
     builder_.Blank();
-    builder_.Comment("The weights stay in registers: a thread makes the products of a column.");
+    builder_.Comment(
+        "The weights stay in registers: a thread computes the products of one column.");
     builder_.Use("vector.cuh");
     builder_.Use("register_weights.cuh");
-    const CExpr vectors = Own("thread_vectors", pitch_ / kStateMultiple,
-                              "of a state, 4 elements each, that a thread multiplies");
+    const CExpr vectors =
+        Own("thread_vectors", pitch_ / kStateMultiple, "vectors of 4 state elements per thread");
     const CExpr read = Template("ReadWeights", {Units(), GateColumns(), vectors});
     builder_.Append(Statement::Let(Template("RegisterWeights", {vectors}), "register_weights",
                                    Call(read, {Weights()})));
     if (!resets_first_) return;
     builder_.AppendLet("warp_column", "column" - "column" % WarpThreads());
   }
-  CExpr WarpThreads() { return Own("warp_threads", 32, "neighbouring columns of a warp"); }
+  CExpr WarpThreads() { return Own("warp_threads", 32, "columns per warp"); }
   CExpr Weights() {
     const CExpr weights = builder_.Buffer(lowering_.Outside(node_.operand(kWeights)));
     if (sizes_.directions == 1) return weights;
     return weights + "direction" * Own("direction_weights",
                                        sizes_.kind->gates * sizes_.units * sizes_.units,
-                                       "of one direction");
+                                       "weights of one direction");
   }
 
-  // The steps of the block's rows, and the most of these.
+  // Writes the number of steps of each of the block's rows, and their maximum.
   void ReadLengths() {
     if (!has(kLengths)) return;
     builder_.Blank();
     if (rows_ == 1) {
-      builder_.Comment("How many steps the sequence has.");
+      builder_.Comment("The number of steps of the sequence.");
       builder_.AppendLet("longest", CheckedLength());
       return;
     }
-    builder_.Comment("How many steps each of the block's sequences has, and the longest.");
+    builder_.Comment("The numbers of steps of the block's sequences, and their maximum.");
     const std::string& type = builder_.index_type();
     builder_.Append(Statement::Declare(type, CExpr("lengths_here")[Rows()]));
     builder_.Append(Statement::Declare(type, "longest", 0));
@@ -125,7 +129,7 @@ class RecurrencePlanner : RecurrenceWriter {
     if (pitch_ > sizes_.units) BeginPadding();
     builder_.AppendCall("__syncthreads()");
   }
-  // Zeros behind the units of each row, which the products take in.
+  // Writes zeros after the units of each row, because the products read this padding.
   void BeginPadding() {
     builder_.Open(/*is_branch=*/true);
     ForRows([&] {
@@ -158,8 +162,8 @@ class RecurrencePlanner : RecurrenceWriter {
     builder_.CloseFor(LoopHeader(builder_, "step", 0, Longest()));
   }
 
-  // Which step of its sequence the row is at, as a local where it is not the block's: sequences
-  // that are walked through from their end have their steps in front of that end.
+  // Writes which step of its sequence the row is at; a local if it differs from the step of the
+  // block. Sequences that are processed in reverse begin at their last step.
   void LetSequenceStep() {
     const CExpr from_end = Length() - "1" - "step";
     CExpr at = "step";
@@ -179,9 +183,9 @@ class RecurrencePlanner : RecurrenceWriter {
     if (!at.Is("step")) builder_.AppendLet("sequence_step", at);
   }
 
-  // Sums of `count` gates from number `first` on (none: 0). Those in front of `without` begin as
-  // what the inputs give to them, one behind as the recurrent bias; then `state` times the weights
-  // comes to each.
+  // Sums of `count` gates from number `first` on (empty: 0). The sums of gates before `without`
+  // begin with the contributions of the inputs; the sum of gate `without`, if it is among them,
+  // begins with the recurrent bias. Then the product of `state` and the weights is added to each.
   struct Sums {
     std::string state;
     CExpr first;
@@ -189,10 +193,10 @@ class RecurrencePlanner : RecurrenceWriter {
     CExpr count_name, without;
   };
 
-  // A step, or half of one, which `finish` makes of its sums.
+  // Writes a step, or half of one: its sums, and then `finish`, which uses them.
   void PlanSums(const Sums& sums, function_ref<void()> finish) {
     if (in_registers_) {
-      // What the inputs give is loaded before it is needed, behind the products.
+      // The contributions of the inputs are loaded early; they are needed only after the products.
       DeclareSums(sums);
       ForUnits([&] { BeginSums(sums); });
       if (resets_first_)
@@ -223,7 +227,8 @@ class RecurrencePlanner : RecurrenceWriter {
     if (LoadsCandidates())
       builder_.Append(Statement::Declare(Real(), CExpr("candidate_inputs")[Rows()]));
   }
-  // Whether what the inputs give to a candidate, which no sum holds, is loaded with the sums.
+  // Whether the contribution of the inputs to the candidate, which is not part of a sum, is loaded
+  // together with the sums.
   bool LoadsCandidates() const {
     return in_registers_ && sizes_.kind->cell == Cell::kGru && !resets_first_;
   }
@@ -259,7 +264,8 @@ class RecurrencePlanner : RecurrenceWriter {
     builder_.AppendCall(Call(add, {sums.state, weights + unit, "sums"}));
   }
 
-  // The product of each row's state and the thread's column, for the threads of its unit.
+  // Writes the product of each row's state and the thread's column to shared memory, for the
+  // threads of its unit.
   void StoreProducts(const Sums& sums) {
     const CExpr row = RowInBlock();
     CExpr state = sums.state;
@@ -275,7 +281,7 @@ class RecurrencePlanner : RecurrenceWriter {
       builder_.CloseFor(LoopHeader(builder_, "row_in_block", 0, Rows()), "#pragma unroll 1");
   }
 
-  // The same in warps that have columns of the gates of half a step.
+  // The same, only in warps that have columns of the gates of this half of the step.
   void StoreProductsOfHalf(const Sums& sums) {
     const CExpr first_candidate = Gate("candidate") * Units();
     builder_.Open(/*is_branch=*/true);
@@ -298,13 +304,13 @@ class RecurrencePlanner : RecurrenceWriter {
     });
   }
 
-  // Function number `which` of ONNX's f, g and h.
+  // Applies activation function number `which` of ONNX's f, g and h.
   CExpr Activate(size_t which, const std::string& name, CExpr x, bool may_clip = true) {
     const ChosenActivation& chosen = activations_[which];
     const std::string formula = chosen.function->formula;
     if (const double clip = node_.Float("clip"); clip != 0 && may_clip) {
       builder_.Use("recurrence.cuh");
-      x = Call("Clipped", {x, Parameter("clip", clip, "what gates are clipped to")});
+      x = Call("Clipped", {x, Parameter("clip", clip, "limit to which gates are clipped")});
     }
     const size_t first = formula.find("{x}");
     if (formula.find("{x}", first + 1) != std::string::npos) x = Local(name + "_sum", x);
@@ -329,7 +335,8 @@ class RecurrencePlanner : RecurrenceWriter {
     return builder_.expressions().TypedConstant(Real(), hint, Literal(value, dtype_), comment);
   }
 
-  // Of a GRU that resets the state before it multiplies it: the update gates and the reset states.
+  // The first half of a step of a GRU that resets the state before multiplying it: the update gates
+  // and the reset states.
   void PlanFirstHalf() {
     const CExpr candidate = Gate("candidate");
     PlanSums({"old_states", {}, 2, candidate, candidate}, [&] {
@@ -383,7 +390,7 @@ class RecurrencePlanner : RecurrenceWriter {
     const auto gate = [&](const std::string& name, const CExpr& cell) {
       CExpr sum = Sum(Gate(name));
       if (has(kPeepholes)) {
-        const CExpr peepholes = Own("peepholes", 3, "gates that see the cell");
+        const CExpr peepholes = Own("peepholes", 3, "gates with peepholes");
         const CExpr place =
             Position({{Direction(), 1}, {Gate(name), peepholes}, {"unit", Units()}});
         sum = sum + Load(kPeepholes, place) * cell;
@@ -414,8 +421,8 @@ class RecurrencePlanner : RecurrenceWriter {
   void StoreZerosBehindEnds() {
     if (Output(0).empty()) return;
     builder_.Blank();
-    builder_.Comment(rows_ == 1 ? "Zeros behind the sequence's end."
-                                : "Zeros behind the longest of the block's sequences.");
+    builder_.Comment(rows_ == 1 ? "Zeros after the end of the sequence."
+                                : "Zeros after the end of the block's longest sequence.");
     builder_.Open(/*is_branch=*/true);
     ForUnits([&] { ForElements([&] { StoreState("step", Zero()); }); });
     builder_.CloseFor(LoopHeader(builder_, "step", "longest", Steps()));
@@ -425,7 +432,7 @@ class RecurrencePlanner : RecurrenceWriter {
     const CExpr last = Output(1), last_cell = is_lstm() ? Output(2) : CExpr();
     if (last.empty() && last_cell.empty()) return;
     builder_.Blank();
-    builder_.Comment(has(kLengths) ? "The last states, zeros of empty sequences."
+    builder_.Comment(has(kLengths) ? "The last states; those of empty sequences are zeros."
                                    : "The last states.");
     ForUnits([&] {
       ForElements([&] {
@@ -444,7 +451,7 @@ class RecurrencePlanner : RecurrenceWriter {
   }
 
   const std::vector<ChosenActivation> activations_;
-  const bool resets_first_;  // a GRU's state, before it is multiplied
+  const bool resets_first_;  // whether a GRU resets the state before multiplying it
   CExpr at_;                 // the step of its sequence that the row is at
 };
 

@@ -8,33 +8,36 @@
 
 namespace fusec {
 
-// One kernel per function, from a region whose class asks for it. All decisions about loops, blocks
-// and chunks are made here.
+// Each function plans one kernel, for the region classes in its comment. These functions make all
+// decisions about loops, blocks and chunks.
 KernelPlan PlanLoop(const Node& region, KernelBuilder& builder);  // pointwise, gather_concat
 KernelPlan PlanRowReduction(const Node& region,
-                            KernelBuilder& builder);  // row_reduction, and matmuls no library takes
-// A block owns as many rows as keep its threads busy, and those that its shape asks for, if these
-// fit.
+                            KernelBuilder& builder);  // row_reduction, matmul
+// block_program. A block computes as many rows as keep its threads busy, or as its launch shape
+// requests, as far as they fit.
 KernelPlan PlanBlockProgram(const Node& region, const PlanOptions& options, KernelBuilder& builder);
-// Products of f32 are as `precision` says (PlanOptions).
+// attention. options.matmul_precision is that of f32 products.
 KernelPlan PlanAttention(const Node& region, const PlanOptions& options, KernelBuilder& builder);
-// Of a GPU. A block makes as many rows as its shape asks for, kFewRowsOfSlots by itself.
+// Products with adapter slots, on a GPU. A block computes as many rows as its launch shape
+// requests, by default kFewRowsOfSlots.
 KernelPlan PlanSlotMatMul(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 inline constexpr int64_t kFewRowsOfSlots = 16, kManyRowsOfSlots = 64, kMostColumnsOfSlots = 128;
-// How many blocks of a cluster share out the depth of each tile: 1 where a GPU has none, and for
-// short sums or many columns.
+// How many blocks of a cluster split the depth of each tile of such a product: 1 if the GPU has no
+// clusters, and for short sums or many columns.
 int ClusterOfSlots(const Node& slot_matmul, const PlanOptions& options);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
-// Steps of GRU, LSTM, RNN.
+// recurrence: the steps of a GRU, LSTM or RNN layer.
 KernelPlan PlanRecurrence(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 
-// Shared by them.
+// Functions that several planners share:
 
-// The template argument of products on tensor cores; those of f32 are as `precision` says.
+// The template argument Arithmetic of products on tensor cores. `precision` is that of f32
+// products.
 CExpr TensorCoreArithmetic(Dtype dtype, const std::string& precision);
-// `int` where every position fits it, else `long long`; the CPU always counts in long long.
+// Chooses `int` as the index type if every position fits in it, else `long long`. The CPU always
+// uses long long.
 void ChooseIndexType(const Node& region, KernelBuilder& builder);
-// Bytes that must move and operations that must be done: operands once (gathered tables: the rows
-// taken), results once.
+// Sets the bytes that the kernel must move and the operations that it must execute. Operands are
+// read once (of gathered tables, only the gathered rows), and results are written once.
 void CountTraffic(const Node& region, KernelPlan& plan);
 }  // namespace fusec

@@ -12,18 +12,19 @@ namespace fusec {
 
 namespace {
 
-constexpr int kShortRow = 15;         // up to here a thread reduces a row alone
-constexpr int kShortColumn = 64;      // and here, where neighbouring threads read neighbours
-constexpr int kWarpRow = 1024;        // up to here a warp does, without a barrier
-constexpr int kWarpsBlockSize = 256;  // of warps that have a row each
-// Registers of a thread that may hold what later passes over the row need again.
+constexpr int kShortRow = 15;         // up to this length a thread reduces a row
+constexpr int kShortColumn = 64;      // the same, if consecutive threads read consecutive elements
+constexpr int kWarpRow = 1024;        // up to this length a warp does, without barriers
+constexpr int kWarpsBlockSize = 256;  // if each warp has a row
+// Registers per thread that may hold values which later passes over the row need again.
 constexpr int64_t kKeptRegisters = 96;
 
 bool IsArg(const Node& node) {
   return node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin;
 }
 
-// Whether the elements of a row that it reduces lie apart, with those of other rows between them.
+// Whether the reduced elements of a row are not contiguous: elements of other rows lie between
+// them.
 bool ReducesAcross(const Node& reduction) {
   if (!reduction.Has("axes")) return false;
   const std::vector<int64_t>& axes = reduction.Ints("axes");
@@ -88,8 +89,8 @@ class RowReductionPlanner {
                                      : Team::kBlock;
   }
 
-  // Rows are the elements of the reductions' results, each with its own stretch of reduced
-  // elements. All reductions of a region share both (the fusion pass sees to it).
+  // Finds the rows, which are the elements of the reductions' results, and the reduced elements of
+  // each row. All reductions of a region have the same ones (the fusion pass ensures it).
   void FindSpace() {
     for (const auto& node : region_.body->nodes) {
       if (IsReducer(*node)) reducers_.push_back(node.get());
@@ -122,7 +123,7 @@ class RowReductionPlanner {
     builder_.DefineVariable("row", 0, rows - 1);
   }
 
-  static SizeNames Rows() { return CountOf("rows", "to reduce"); }
+  static SizeNames Rows() { return CountOf("rows", "rows to reduce"); }
 
   void OneThreadPerRow(const Expr& rows) {
     KernelPlan& plan = builder_.plan();
@@ -155,7 +156,7 @@ class RowReductionPlanner {
     builder_.DefineVariable("row", 0, rows - 1);
   }
 
-  // Row number `row_in_block` of a block's `count` rows.
+  // Writes that a thread computes row number `row_in_block` of the `count` rows of its block.
   void RowOfBlock(const Expr& rows, int count, const CExpr& count_name, const CExpr& row_in_block) {
     KernelPlan& plan = builder_.plan();
     plan.blocks = CeilDiv(rows, count, builder_.ranges());
@@ -164,8 +165,8 @@ class RowReductionPlanner {
     builder_.DefineVariable("row", 0, rows - 1);
   }
 
-  // Reductions whose operands need no unfinished reduction, one loop over the row per such set;
-  // then the outputs.
+  // Writes one loop over the row for each set of reductions whose operands depend on no unfinished
+  // reduction; then the outputs.
   void PlanRow(Team team) {
     walk_.emplace(builder_, reduced_, team, WidestBytes());
     row_index_ = Coordinates(builder_, Variable("row"), kept_, "row");
@@ -182,7 +183,7 @@ class RowReductionPlanner {
     StoreOutputs();
   }
 
-  // Whether `reducer`'s operands lead to a reduction that is not done.
+  // Whether the operands of `reducer` depend on a reduction that is not done.
   bool Needs(const Node* reducer, const NodeSet& done) const {
     std::vector<const Value*> work(reducer->operands.begin(), reducer->operands.end());
     ValueSet seen;
@@ -208,8 +209,8 @@ class RowReductionPlanner {
     return index;
   }
 
-  // The widest element in memory of those that belong to elements of the rows, if a row is the
-  // last axis; else 0.
+  // The size of the widest element type among the operands and results that have an element for
+  // every element of the rows, if a row is the last axis; else 0.
   int64_t WidestBytes() const {
     if (is_reduced_.empty() || !is_reduced_.back() || !(Product(reduced_) == reduced_.back()))
       return 0;
@@ -234,8 +235,8 @@ class RowReductionPlanner {
     lowering_.LeaveSlot();
   }
 
-  // Keeps in registers what this pass over the row made and a later one needs: of all that leads to
-  // unfinished reductions and to outputs, the last steps that are already known.
+  // Keeps values of this pass over the row in registers if later passes need them: the last values
+  // already computed on the way to unfinished reductions and to outputs.
   void KeepForLater(const NodeSet& done, ArrayRef<Expr> k) {
     if (walk_->slots() == 0) return;
     std::vector<const Value*> work;
@@ -254,8 +255,8 @@ class RowReductionPlanner {
     }
   }
 
-  // Whether `value` is kept from now on, or was before. Integers are not: where one was loaded from
-  // is known of the local that it was loaded to.
+  // Keeps `value` if possible; returns whether it is kept. Integers are not kept, because the place
+  // that one was loaded from is known only for the local that it was loaded to.
   bool Keep(const Value* value, ArrayRef<Expr> index) {
     if (lowering_.IsInSlots(value)) return true;
     const Dtype dtype = value->type.dtype;
@@ -289,7 +290,8 @@ class RowReductionPlanner {
     return {builder_.Let(CTypeName(dtype), "product", factors[0].value * factors[1].value), dtype};
   }
 
-  // One pass over the row for `reducers`; they are the last of those that are `done` then.
+  // Writes one pass over the row for `reducers`; `done` are the reductions that are finished
+  // afterwards, including these.
   void ReduceTogether(ArrayRef<const Node*> reducers, const NodeSet& done) {
     struct Running {
       const Node* node;
@@ -297,7 +299,7 @@ class RowReductionPlanner {
       std::string total, position;
     };
     std::vector<Running> all;
-    std::map<std::string, std::string> simd;  // what lanes fold, by how
+    std::map<std::string, std::string> simd;  // totals that lanes fold, by operation
     bool by_lanes = builder_.target() == TargetKind::kCpu;
     for (const Node* reducer : reducers) {
       const Dtype dtype = FoldDtype(*reducer);
@@ -322,7 +324,7 @@ class RowReductionPlanner {
       all.push_back(running);
     }
     const Exprs k = OpenRow();
-    arrays_.clear();  // the locals of an earlier pass are gone, and their names free
+    arrays_.clear();  // the names of an earlier pass's locals may be reused
     for (const Running& running : all) {
       const Scalar element = Element(*running.node, k);
       if (IsArg(*running.node))
@@ -342,7 +344,8 @@ class RowReductionPlanner {
       Finish(*running.node, running.fold, running.total, running.position);
   }
 
-  // The first (or last) of the best elements; a NaN is better than any number, as numpy has it.
+  // Writes the update of the first (or last) best element. A NaN is better than any number, as in
+  // numpy.
   void KeepBest(const Node& reducer, const std::string& best, const std::string& position,
                 const Scalar& element, ArrayRef<Expr> k) {
     const bool is_max = reducer.kind == OpKind::kArgMax;
@@ -429,7 +432,7 @@ class RowReductionPlanner {
   Exprs row_index_;
   std::map<std::string, std::string> scratch_;
   std::optional<RowWalk> walk_;
-  std::map<std::string, std::string> arrays_;  // by the local that they keep
+  std::map<std::string, std::string> arrays_;  // by the local whose value they keep
   int64_t kept_registers_ = 0;
 };
 

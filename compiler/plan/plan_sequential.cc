@@ -8,8 +8,8 @@ namespace fusec {
 
 namespace {
 
-// Scans, sorts and scatters: one thread per line along the op's axis walks it in order, so that
-// answers do not depend on how threads are scheduled. A region of this kind holds exactly one node.
+// Scans, sorts and scatters: one thread processes each line along the op's axis in order, so that
+// results do not depend on how threads are scheduled. A region of this kind has exactly one node.
 class SequentialPlanner {
  public:
   SequentialPlanner(const Node& region, KernelBuilder& builder)
@@ -21,7 +21,7 @@ class SequentialPlanner {
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
     type_ = builder_.plan().index_type;
-    // Threads store element after element of lines of their own, and scatters load them again.
+    // Each thread stores the elements of its own line one by one, and scatters load them again.
     builder_.plan().outputs_in_device_memory = true;
     switch (node_.kind) {
       case OpKind::kCumProd:
@@ -45,8 +45,8 @@ class SequentialPlanner {
   }
 
  private:
-  // One thread per line; `lines` are the dims other than the axis. Returns their coordinates, of
-  // which `variable` is the position.
+  // Chooses one thread per line; `lines` are the dims other than the axis. Returns the coordinates
+  // of the line whose number is the local `variable`.
   Exprs OpenLines(ShapeRef lines, const std::string& variable = "row",
                   const std::string& line = "line", const std::string& where = "along the axis") {
     const Expr count = Product(lines);
@@ -79,7 +79,7 @@ class SequentialPlanner {
   void CloseLoop(const std::string& variable, const Expr& extent, const SizeNames& names) {
     builder_.CloseFor(LoopHeader(builder_, variable, 0, builder_.Write(extent, names)));
   }
-  // What the kernel calls the extent of an axis.
+  // The name of the extent of an axis.
   SizeNames Extent(const Value* value, int64_t axis) const {
     const std::string name = NameOf(builder_, lowering_.Outside(value));
     return Only(ExtentOf(name, value->type.shape, static_cast<size_t>(axis)));
@@ -113,8 +113,8 @@ class SequentialPlanner {
     CloseLoop("k", length, Extent(x, axis));
   }
 
-  // The k best elements in order: each round takes the best of those that come after the last one
-  // taken. Ties go to the lower index.
+  // The k best elements in order: each round takes the best of the elements that come after the one
+  // taken last. Ties go to the lower index.
   void PlanTopK() {
     const Value* x = node_.operand(0);
     const int64_t axis = node_.Int("axis");
@@ -122,7 +122,8 @@ class SequentialPlanner {
     const Expr count = node_.result(0)->type.shape[axis];
     const Dtype dtype = x->type.dtype;
     const std::string type = CTypeName(dtype);
-    // Whether `a` comes before `b` in the result, not looking at their places; NaN is the largest.
+    // Whether `a` comes before `b` in the result, regardless of their positions. NaN is the
+    // largest.
     const auto precedes = [&](const CExpr& a, const CExpr& b) {
       const bool largest = node_.Int("largest") != 0;
       if (!IsFloat(dtype)) return largest ? a > b : a < b;
@@ -130,7 +131,8 @@ class SequentialPlanner {
       return largest ? Call("IsAbove", {a, b}) : Call("IsAbove", {b, a});
     };
     const auto line = OpenLines(Without(x->type.shape, axis));
-    builder_.Comment("top_k: round after round the best that comes after the one taken last");
+    builder_.Comment(
+        "top_k: each round takes the best element that comes after the one taken last");
     const std::string taken = builder_.Unique("taken"), taken_at = builder_.Unique("taken_at");
     const std::string best = builder_.Unique("best"), best_at = builder_.Unique("best_at");
     builder_.Declare(type, taken, Literal(0, dtype));
@@ -153,11 +155,11 @@ class SequentialPlanner {
     builder_.Assign(taken_at, best_at);
     const auto place = Insert(line, axis, Variable("k"));
     const Scalar results[] = {{best, dtype}, {best_at, Dtype::kI64}};
-    const auto& outputs = region_.body->outputs;  // values, places or both: what is read
+    const auto& outputs = region_.body->outputs;  // values, positions or both, if they are used
     for (size_t i = 0; i < outputs.size(); ++i) {
       lowering_.Store(static_cast<int>(i), place, results[outputs[i]->result_index]);
     }
-    CloseLoop("k", count, Only({0, "best_count", "elements that are taken of a line"}));
+    CloseLoop("k", count, Only({0, "best_count", "elements taken per line"}));
   }
 
   // `place` = how(place, update)
@@ -182,8 +184,7 @@ class SequentialPlanner {
                                  PlaceIn(buffer.word(), result->type.shape))];
   }
 
-  // An index out of data, as a local that stays in the innermost scope.
-  // It is for an axis of the first operand.
+  // An index that was read from data, checked against an axis of the first operand.
   CExpr CheckedIndex(const Scalar& data, int64_t axis, const Value* tensor, const Expr& at) {
     const Expr& extent = node_.operand(0)->type.shape[axis];
     const Value* outside = lowering_.Outside(tensor);
@@ -207,7 +208,7 @@ class SequentialPlanner {
     lowering_.Store(0, place, lowering_.Evaluate(x, place));
     CloseLoop("column", length, Extent(x, axis));
 
-    // Lines beyond the indices' dims receive nothing.
+    // Lines beyond the dims of the indices receive no updates.
     const Shape index_lines = Without(indices->type.shape, axis);
     CExpr inside;
     for (size_t i = 0; i < index_lines.size(); ++i) {
@@ -233,8 +234,8 @@ class SequentialPlanner {
     for (Statement& statement : builder_.Close()) builder_.Append(std::move(statement));
   }
 
-  // Threads own the positions inside a slice, which stands as a row; each copies its column of all
-  // slices and then writes the updates in their order.
+  // There is one thread per position inside a slice. With slices as rows, the thread copies its
+  // column of all slices and then writes the updates in their order.
   void PlanScatterNd() {
     const Value* x = node_.operand(0);
     const Value* indices = node_.operand(1);
@@ -254,7 +255,8 @@ class SequentialPlanner {
     OpenLoop("row", slices);
     const auto place = full(Delinearize(Variable("row"), outer, builder_.ranges()));
     lowering_.Store(0, place, lowering_.Evaluate(x, place));
-    CloseLoop("row", slices, depth == 1 ? Extent(x, 0) : Only({0, "slices", "of the result"}));
+    CloseLoop("row", slices,
+              depth == 1 ? Extent(x, 0) : Only({0, "slices", "slices of the result"}));
 
     const Shape tuples(index_shape.begin(), index_shape.end() - 1);
     const Expr count = Product(tuples);
@@ -272,7 +274,8 @@ class SequentialPlanner {
     }
     const Scalar update = lowering_.Evaluate(updates, full(tuple));
     Update(ResultAt(full(target)), update.value, x->type.dtype);
-    CloseLoop("k", count, tuples.size() == 1 ? Extent(indices, 0) : Only({0, "updates", "in all"}));
+    CloseLoop("k", count,
+              tuples.size() == 1 ? Extent(indices, 0) : Only({0, "updates", "all updates"}));
   }
 
   const Node& region_;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMostInInt = INT32_MAX / 2;
 
-// Whether no part of what an index is computed by leaves the range of an int.
+// Whether no intermediate result of an index expression exceeds half of the range of int.
 bool FitsInt(const Expr& expr, const Ranges& ranges) {
   const Ranges::Interval interval = ranges.IntervalOf(expr);
   if (interval.low < -kMostInInt || interval.high > kMostInInt) return false;
@@ -25,8 +25,8 @@ bool FitsInt(const Expr& expr, const Ranges& ranges) {
   return true;
 }
 
-// Whether `view` takes each element from a place that is computed without large numbers, such as
-// the element's position in the whole tensor.
+// Whether the indices from which `view` reads its elements are computed without large intermediate
+// numbers, such as positions in the whole tensor.
 bool KeepsIndicesSmall(const Node& view, Ranges ranges) {
   const Exprs index = AnyIndex(view.result()->type.shape, ranges);
   const auto sources = ElementSources(view, 0, index, ranges, NoIndexIsKnown);
@@ -51,8 +51,8 @@ void ChooseIndexType(const Node& region, KernelBuilder& builder) {
   bool all_fit = true;
   for (const Value* operand : region.operands) all_fit &= fits(operand);
   for (const auto& result : region.results) all_fit &= fits(result.get());
-  // Scores of attention have no positions unless a view asks for them; what a product's kernel
-  // makes has none unless a view needs them.
+  // The scores of attention and the intermediate values of a product's kernel have no positions in
+  // a tensor unless a view needs them.
   const bool is_product = RegionClassOf(region) == RegionClass::kMatMul;
   const bool only_views = is_product || RegionClassOf(region) == RegionClass::kAttention;
   for (const auto& node : region.body->nodes) {

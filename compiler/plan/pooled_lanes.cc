@@ -11,15 +11,15 @@ namespace {
 
 constexpr int64_t kVectorBits = 128, kMostLanes = 16;
 
-// The fewest bits per element in which rows that are pooled into `value` are stored; 0 if there are
-// none. `pooled`: whether a reduction reads `value`.
+// The fewest bits per element of the stored rows that are pooled into `value`; 0 if there are none.
+// `pooled` says whether a reduction reads `value`.
 int64_t BitsOfPooledRows(const Value* value, bool pooled, int64_t elements_per_byte,
                          ValueSet& seen) {
   const Node* node = value ? value->producer : nullptr;
   if (node == nullptr || !seen.insert(value).second) return 0;
   if (node->kind == OpKind::kGather && node->Int("axis") == 0 && pooled) {
     const TensorType& table = node->operand(0)->type;
-    // Scales and the like, of a row each, are no rows of elements.
+    // Narrow tables, such as the scales of rows, do not count.
     if (table.rank() < 2 || table.shape.back().AsConstant().value_or(0) < 8) return 0;
     return 8 * DtypeBytes(table.dtype) / elements_per_byte;
   }
@@ -33,7 +33,7 @@ int64_t BitsOfPooledRows(const Value* value, bool pooled, int64_t elements_per_b
   return fewest;
 }
 
-// As FoldedElements; `seen` has what is known already.
+// Like FoldedElements; `seen` caches results.
 int64_t FoldedBehind(const Value* value, const Ranges& ranges,
                      DenseMap<const Value*, int64_t>& seen) {
   const Node* node = value ? value->producer : nullptr;

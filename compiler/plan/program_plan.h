@@ -8,8 +8,8 @@
 
 namespace fusec {
 
-// A matrix product given to cuBLASLt or oneDNN: d[b] = activation(a[b] x b[b] + bias +
-// addend[b]), row-major.
+// A matrix product, d[b] = activation(a[b] x b[b] + bias + addend[b]), row-major. cuBLASLt, oneDNN
+// or a generated kernel computes it.
 struct MatMulPlan {
   struct Operand {
     const Value* value = nullptr;
@@ -20,32 +20,33 @@ struct MatMulPlan {
   std::vector<std::string> ops;
   Provenance provenance;
   Operand a, b;
-  // Inside the region: the left operand, if that is no operand of the region but made by it. Then
-  // `a` has no value.
+  // The left operand, a value of the region's body, if the region computes it instead of reading
+  // it. Then a.value is null.
   const Value* made = nullptr;
-  // Operands of the region that it is made of, if these are E4M3 codes and factors of rows
-  // (product.h).
+  // The operands of the region that the left operand is computed from, if these are E4M3 codes and
+  // one factor per row (product.h).
   const Value* codes = nullptr;
   const Value* factors = nullptr;
   const Value* bias = nullptr;
-  Expr bias_stride = 0;           // from one matrix's bias to the next one's; 0: all have one
+  Expr bias_stride = 0;           // elements between the biases of two matrices; 0: one bias
   const Value* addend = nullptr;  // of the result's shape, for GPUs only
   const Value* result = nullptr;
-  Dtype dtype = Dtype::kF32;  // of the factors; a kernel may cast what it makes of the product
+  Dtype dtype = Dtype::kF32;  // of the operands; a kernel may cast the product
   Expr m, n, k, batch;
   std::string activation = "none";
-  std::string algorithm;  // of cuBLASLt, measured to be fast, as the manifest has it; "" for none
+  std::string algorithm;  // the fastest measured one of cuBLASLt, as in the manifest; "" for none
   Expr bytes_read, bytes_written, flops;
 
-  // Library calls: each knows one bias.
+  // The number of library calls. One call supports one bias.
   int64_t calls() const { return bias_stride.IsConstant(0) ? 1 : *batch.AsConstant(); }
 };
 
-// A step that only runs where `size` is in from..to, one of several that make the same values.
+// A step that runs only if `size` is in from..to. It is one of several steps that compute the same
+// values.
 struct Alternative {
   Expr size;
   int64_t from = 0, to = 0;
-  bool by_waves = false;  // `from` follows from how many blocks the GPU runs at once
+  bool by_waves = false;  // `from` depends on how many blocks the GPU runs at once
   bool is_first = false;
 };
 
@@ -56,12 +57,12 @@ struct Step {
   MatMulPlan matmul;
 };
 
-// All that one target runs.
+// All steps of a program for one target.
 struct ProgramPlan {
   TargetKind target = TargetKind::kCpu;
   std::vector<Step> steps;
 
-  // Steps that run, whatever the dims.
+  // The number of launches of one run, which does not depend on the dims. Alternatives count once.
   int LaunchCount() const {
     int count = 0;
     for (const Step& step : steps) {

@@ -6,20 +6,22 @@ namespace fusec {
 
 namespace {
 
-constexpr int kMostThreads = 512;  // of a block
-constexpr int kWarpThreads = 32;   // of which blocks are made
-// The most registers of a thread on any GPU, and those that it needs beside weights.
+constexpr int kMostThreads = 512;  // per block
+constexpr int kWarpThreads = 32;   // block sizes are multiples of it
+// The most registers of a thread on any GPU, and the registers that it needs in addition to
+// weights.
 constexpr int64_t kMostRegisters = 255;
 constexpr int64_t kOtherRegisters = 40;
 constexpr int64_t kMostThreadsOfGpu = 1024;
-// Of the CPU: sums of so many units and gates, of one row or several, fit its vector registers.
+// On the CPU, the sums of this many units, for one row or for several rows, fit in vector
+// registers; with one row, up to kFewGates gates.
 constexpr int64_t kUnitsOfRow = 32;
 constexpr int64_t kUnitsOfRows = 16;
 constexpr int64_t kFewGates = 3;
 
 int64_t RoundedUp(int64_t value, int64_t to) { return CeilDiv(value, to) * to; }
 
-// Whether a block on the GPU has registers for all weights of the states, in f32.
+// Whether a block on the GPU has registers for all recurrent weights, in f32.
 bool FitsRegisters(const RecurrenceSizes& sizes, const Gpu& gpu) {
   const int64_t threads = RoundedUp(sizes.kind->gates * sizes.units, kWarpThreads);
   const int64_t registers = RoundedUp(sizes.units, kStateMultiple) + kOtherRegisters;
@@ -58,7 +60,7 @@ CExpr RecurrenceWriter::Gate(const std::string& name) {
     if (known == name) break;
     ++number;
   }
-  return Own(name + "_gate", number, "its number among the gates");
+  return Own(name + "_gate", number, "number of this gate");
 }
 
 CExpr RecurrenceWriter::Local(const std::string& wanted, const CExpr& value) {
@@ -128,7 +130,7 @@ void RecurrenceWriter::OpenBlock() {
   const Expr groups = CeilDiv(sizes_.batch, rows_, builder_.ranges());
   plan.blocks = groups * sizes_.directions;
   plan.launch_in_words =
-      (rows_ == 1 ? "one block per row" : "a block owns " + std::to_string(rows_) + " rows") +
+      (rows_ == 1 ? "one block per row" : "a block computes " + std::to_string(rows_) + " rows") +
       std::string(sizes_.directions > 1 ? ", in one direction" : "") +
       (in_registers_ ? ", and keeps the weights in registers" : "");
   CExpr group = BlockNumber(builder_);
@@ -150,8 +152,8 @@ void RecurrenceWriter::ForUnits(function_ref<void()> body) {
     builder_.AppendLet("first_unit",
                        Min("vector" * Lanes(), WriteSize(builder_, Units() - Lanes())));
     body();
-    const CExpr vectors =
-        Own("unit_vectors", CeilDiv(sizes_.units, lanes_), "kLanes units each, the last overlaps");
+    const CExpr vectors = Own("unit_vectors", CeilDiv(sizes_.units, lanes_),
+                              "vectors of kLanes units; the last overlaps");
     builder_.CloseFor(LoopHeader(builder_, "vector", 0, vectors));
     return;
   }

@@ -18,22 +18,24 @@ namespace fusec {
 
 namespace {
 
-// Of a block program, of which six find place on a multiprocessor
-// (tests/gpu/results/2026-11-23-h200-waves.txt, part 4); where rows are more than that, blocks own
-// several each.
+// Six blocks of a block program fit on a multiprocessor
+// (tests/gpu/results/2026-11-23-h200-waves.txt, part 4). If there are more rows than blocks that
+// run at once, a block computes several rows.
 constexpr int64_t kBlocksTogether = 6;
 constexpr int64_t kBlocksOfCpu = 792;
 constexpr int64_t kRowsOfMany = 4;
-// From so many on, sequences share blocks on a CPU, whose cores are unknown.
+// From this many sequences on, blocks compute several sequences on a CPU, whose number of cores is
+// unknown.
 constexpr int64_t kSequencesOfCpu = 16;
-// Few rows of so many elements are reduced by a block each, many by a warp each.
+// Rows of at least kLongRow elements are reduced by one small block each if there are few rows;
+// from kManyLongRows rows on, they are reduced as by default, up to 1024 elements by one warp each.
 constexpr int64_t kLongRow = 512;
 constexpr int64_t kManyLongRows = 1024;
 constexpr int kLongRowBlockSize = 128;
-// The size of the batch, or of all symbols of a size together, for which the one kernel is planned
-// that serves every batch: between a single request and the large batches of ranking.
+// The batch size (or the product of all symbols of a size) for which a batch-invariant kernel is
+// planned: between a single request and the large batches of ranking.
 constexpr double kUsualBatch = 256;
-// Of a product by slots' matrices.
+// Blocks of a product with adapter slots per multiprocessor.
 constexpr int64_t kSlotBlocksTogether = 2;
 using Team = LaunchShape::Team;
 
@@ -41,7 +43,8 @@ std::string TeamName(Team team) {
   return team == Team::kThread ? "thread" : team == Team::kWarp ? "warp" : "block";
 }
 
-// Tells each kernel what serves the other sizes; of names that begin alike, it says the ends.
+// Sets in each kernel the list of all variants and their sizes. Names are shortened to "*" and the
+// suffix.
 void NameVariants(ArrayRef<Variant> variants, std::vector<Step>& steps) {
   std::vector<KernelVariant> all;
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -57,12 +60,12 @@ void NameVariants(ArrayRef<Variant> variants, std::vector<Step>& steps) {
   }
 }
 
-// The size that is as many times the smaller as the larger is of it.
+// The geometric mean of two sizes.
 int64_t Halfway(int64_t small, int64_t large) {
   return static_cast<int64_t>(std::sqrt(static_cast<double>(small) * static_cast<double>(large)));
 }
 
-// A reduction of the region, null if it has none.
+// The first reduction of the region, or null.
 const Node* ReductionOf(const Node& region) {
   for (const auto& node : region.body->nodes) {
     if (GetOpDef(node->kind).op_class == OpClass::kReduction) return node.get();
@@ -124,8 +127,8 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
   }
   if (class_ != RegionClass::kMatMul) return;
   product_ = PlanLibraryMatMul(region, options.target);
-  // cuBLASLt chooses tiles and split-K by the number of rows. On a CPU the runtime's own product
-  // takes the place of oneDNN.
+  // cuBLASLt chooses tiles and split-K by the number of rows, so that a batch-invariant program
+  // cannot use it. On a CPU, the runtime's own product replaces oneDNN in that case.
   library_ =
       product_.has_value() && !(options.batch_invariant && options.target == TargetKind::kGpu);
   if (!product_) product_ = PlanProduct(region);
@@ -137,7 +140,7 @@ std::vector<Variant> RegionKernels::Planned() const {
   return PlannedBySize();
 }
 
-// The variant for the usual size, or the next one that can make as many rows as there can be.
+// The variant for the usual size, or the next one that can compute the largest size.
 Variant RegionKernels::OneForAllSizes(std::vector<Variant> by_size) const {
   const int64_t usual = UsualSize(), most = graph_.SymbolRanges().IntervalOf(size_).high;
   const auto serves = [&](const Variant& variant) {
@@ -186,8 +189,8 @@ std::vector<Variant> RegionKernels::PlannedBySize() const {
   return variants;
 }
 
-// A row per block where there are few, so that all of a GPU takes part, several where there are
-// many, so that all threads of a block do.
+// One row per block if there are few rows, so that the whole GPU has work; several rows per block
+// if there are many, so that all threads of a block have work.
 std::vector<Variant> RegionKernels::PlannedBlocks() const {
   Variant few, many;
   many.choice.shape.rows = kRowsOfMany;
@@ -201,8 +204,8 @@ std::vector<Variant> RegionKernels::PlannedBlocks() const {
   return same ? std::vector<Variant>{few} : variants;
 }
 
-// A row per block where a GPU has a multiprocessor for each, several where it has not: they read
-// the weights of the states together.
+// One row per block if the GPU has a multiprocessor for each row; else several rows per block,
+// which share the loads of the recurrent weights.
 std::vector<Variant> RegionKernels::PlannedSteps() const {
   Variant few, many;
   many.choice.shape.rows = kRowsOfMany;
@@ -212,20 +215,20 @@ std::vector<Variant> RegionKernels::PlannedSteps() const {
       few, many, options_.target == TargetKind::kCpu ? FirstRows(kSequencesOfCpu) : BeyondWave(1));
 }
 
-// Large tiles, whose rows of a slot share what is read of its matrix, where a GPU has a small one
-// for each multiprocessor and more.
+// Large tiles, in which rows of one slot share the loads of its matrix, if there are more small
+// tiles than multiprocessors; else small tiles.
 std::vector<Variant> RegionKernels::PlannedSlots() const {
   const Node& product = SlotProductOf(region_);
   const int64_t columns = product.result()->type.shape.back().AsConstant().value_or(1);
   const int64_t tiles = CeilDiv(columns, kMostColumnsOfSlots);
   Variant few, many;
-  // Of one tile side by side, many small blocks read the rows sooner than few large ones.
+  // If one tile covers all columns, many small blocks read the rows faster than few large ones.
   many.choice.shape.rows = tiles == 1 ? kManyRowsOfSlots / 2 : kManyRowsOfSlots;
   std::vector<Variant> variants = FewAndMany(few, many, BeyondWave(kFewRowsOfSlots, tiles));
   const int blocks = ClusterOfSlots(product, options_);
   if (blocks == 1) return variants;
-  // Blocks that share out the depth, while all run at once: few rows that name many slots read as
-  // many matrices, of which each then reads little.
+  // As long as all blocks run at once, the blocks of a cluster split the depth. Few rows with many
+  // slots read many matrices, and each block then reads only a part of each matrix.
   const int64_t tiles_at_once = kSlotBlocksTogether * options_.gpu->multiprocessors() / blocks;
   Variant& first = variants.front();
   Variant shared = first;
@@ -239,13 +242,14 @@ std::vector<Variant> RegionKernels::PlannedSlots() const {
   return variants;
 }
 
-// The fewest rows that are more than `rows` for each multiprocessor, or for each of as many as
-// there are with `parts` for each row.
+// The fewest rows that do not fit in one wave, if a multiprocessor takes `rows` rows at once and
+// each group of rows has `parts` blocks.
 FirstRows RegionKernels::BeyondWave(int64_t rows, int64_t parts) const {
   return {rows * options_.gpu->multiprocessors() / parts + 1, true};
 }
 
-// One for few rows and one for many, from `first` on, if so many are possible.
+// The variants for few rows and, from `first` rows on, for many rows; only `few` if there are never
+// that many.
 std::vector<Variant> RegionKernels::FewAndMany(Variant few, Variant many, FirstRows first) const {
   if (graph_.SymbolRanges().IntervalOf(size_).high < first.rows) return {few};
   few.to = first.rows - 1;
@@ -267,7 +271,7 @@ std::vector<Variant> RegionKernels::PlannedRows() const {
 std::vector<Variant> RegionKernels::Tuned(ArrayRef<Winner> winners) const {
   const std::vector<Variant> planned = Planned();
   std::vector<Variant> variants;
-  // As planned, for some of the sizes.
+  // Adds the planned variants for sizes from..to.
   const auto add_planned = [&](int64_t from, int64_t to) {
     for (Variant variant : planned) {
       if (variant.from < from) variant = {variant.choice, variant.suffix, from, variant.to};
@@ -294,7 +298,8 @@ std::vector<Variant> RegionKernels::Tuned(ArrayRef<Winner> winners) const {
   return options_.batch_invariant && variants.size() > 1 ? planned : variants;
 }
 
-// Neighbours that are alike as one, and those that no size of the graph needs left out.
+// Merges consecutive variants with equal choices, and drops variants that no size of the graph
+// needs.
 std::vector<Variant> RegionKernels::WithoutIdle(std::vector<Variant> variants) const {
   const auto sizes = graph_.SymbolRanges().IntervalOf(size_);
   std::vector<Variant> needed;
@@ -373,12 +378,13 @@ std::vector<KernelChoice> RegionKernels::ProductCandidates(int64_t size) const {
   if (HasTensorCores(options_)) {
     for (const MatMulSchedule& schedule : MatMulCandidates(*product_, size, options_)) {
       candidates.push_back({schedule, {}});
-      // In blocks of the other size.
+      // The same with the other block size.
       if (const auto* rows = std::get_if<schedule::Rows>(&schedule))
         candidates.push_back({schedule, {.block_size = rows->in_groups ? 128 : 256}});
     }
   }
-  // A thread or a warp per element has no tile to waste on narrow or tiny products.
+  // For narrow or tiny products, one thread or warp per element may be best, as it does not fill
+  // tiles with zeros.
   constexpr int64_t kNarrow = 4, kTinyDepth = 64, kTiny = 32;
   const auto most = [](const Expr& extent, int64_t limit) {
     return extent.AsConstant().value_or(limit + 1) <= limit;

@@ -12,60 +12,62 @@
 
 namespace fusec {
 
-// One way to make a region's results.
+// One way to compute the results of a region.
 struct KernelChoice {
-  MatMulSchedule product;  // of a region that is a product
-  LaunchShape shape;       // of a generated kernel
+  MatMulSchedule product;  // if the region is a product
+  LaunchShape shape;       // if the kernel is generated
 
   bool operator==(const KernelChoice&) const = default;
-  // What kernels of this choice add to their region's name: "_rows_8", "_block_128".
+  // The suffix that this choice appends to the region's name: "_rows_8", "_block_128".
   std::string Suffix() const;
-  // "tile of 16 x 32, 8 warps, 3 stages of 512 bytes"; "as planned" where nothing is chosen.
+  // Describes the choice: "tile of 16 x 32, 8 warps, 3 stages of 512 bytes"; "as planned" if
+  // nothing is chosen.
   std::string Words() const;
-  // Sizes above cannot be made in this way.
+  // The largest size that this choice can compute.
   int64_t MostRows() const;
 };
 
-// A choice and the sizes that it serves, both inclusive.
+// A choice, and the range of sizes from..to (inclusive) for which it is used.
 struct Variant {
   KernelChoice choice;
   std::string suffix;
   int64_t from = 0, to = INT64_MAX;
-  bool by_waves = false;  // `from` follows from how many blocks the GPU runs at once
+  bool by_waves = false;  // `from` depends on how many blocks the GPU runs at once
 };
 
-// What was measured at one size of a region: which choice was fastest there; none for what is
-// planned without measuring. Tuning has the winners of each region, numbered as in its graph, in
-// ascending order of sizes.
+// The fastest measured choice at one size of a region; nullopt if that was the one planned without
+// measuring. A Tuning maps the number of each region in its graph to its winners, in ascending
+// order of sizes.
 struct Winner {
   int64_t size = 0;
   std::optional<KernelChoice> choice;
 };
 
-// The kernels that can make one region for one target.
+// The kernels that can compute one region on one target.
 class RegionKernels {
  public:
   RegionKernels(const Node& region, std::string name, std::vector<std::string> ops,
                 const PlanOptions& options, const Graph& graph);
 
-  // What the choice of a kernel goes by: the rows of a product, a block program or a reduction,
-  // else the elements of the first result.
+  // The size that selects the kernel: the rows of a product, a block program or a reduction, the
+  // batch of a recurrence, else the number of elements of the first result.
   const Expr& size() const { return size_; }
 
-  // What serves which sizes where nothing was measured: ascending, without gaps. One that serves
-  // all where nothing may depend on the batch.
+  // The variants to use without measurements, in ascending order of sizes, without gaps. With
+  // batch_invariant, one variant serves all sizes.
   std::vector<Variant> Planned() const;
-  // Planned(), but each winner from halfway between the sizes around it (geometrically) on. Where
-  // nothing may depend on the batch, what won at all sizes, or else Planned().
+  // Planned(), but around each measured size its winner is used; the boundary of two winners is the
+  // geometric mean of their sizes. With batch_invariant, the choice that won at all sizes, or else
+  // Planned().
   std::vector<Variant> Tuned(ArrayRef<Winner> winners) const;
-  // What is worth measuring at `size`; some of these may turn out to be the same kernel. Where
-  // nothing may depend on the batch, they make any size.
+  // The choices worth measuring at `size`; some of them may result in the same kernel. With
+  // batch_invariant, each can compute any size.
   std::vector<KernelChoice> Candidates(int64_t size) const;
 
-  // The product that a library can and may make, null of other regions.
+  // The product of this region if a library can and may compute it, else null.
   const MatMulPlan* library_product() const { return library_ ? &*product_ : nullptr; }
 
-  // One step per variant, alternatives of each other.
+  // Plans one step per variant; the steps are alternatives of each other.
   std::vector<Step> Plan(ArrayRef<Variant> variants, std::vector<IndexSite>& sites) const;
 
  private:
@@ -90,7 +92,7 @@ class RegionKernels {
   const Graph& graph_;
   const RegionClass class_;
   std::optional<MatMulPlan> product_;
-  bool library_ = false;  // takes product_, and may
+  bool library_ = false;  // whether a library can and may compute product_
   Expr size_;
 };
 

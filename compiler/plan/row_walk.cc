@@ -25,7 +25,7 @@ RowWalk::RowWalk(KernelBuilder& builder, Shape reduced, Team team, int64_t wides
   if (team_ == Team::kThread || !length) return;
   const int64_t threads = team_ == Team::kWarp ? kWarpSize : builder_.plan().block_size;
   if (*length > threads * kMostSlots) return;
-  // Shorter vectors, rather than threads without one.
+  // Vectors are shortened until each thread of the team has at least one.
   constexpr int64_t kVectorBytes = 16, kLongestVector = 8;
   if (widest_bytes > 0) vector_length_ = std::min(kLongestVector, kVectorBytes / widest_bytes);
   while (vector_length_ > 1 &&
@@ -45,12 +45,12 @@ CExpr RowWalk::TeamSize() {
 
 CExpr RowWalk::SlotsName() {
   return builder_.expressions().Constant("elements_per_thread", slots(),
-                                         "of a row, kept in registers");
+                                         "elements of a row in registers");
 }
 
 CExpr RowWalk::VectorLength() const {
   return builder_.expressions().Constant("vector_length", vector_length_,
-                                         "neighbours that a thread takes at once");
+                                         "elements that a thread accesses at once");
 }
 
 CExpr RowWalk::Slot() const {
@@ -66,13 +66,13 @@ Exprs RowWalk::Open() {
   return steps_ > 0 ? OpenSteps() : OpenStride();
 }
 
-// One loop per axis.
+// Opens one loop per axis.
 Exprs RowWalk::OpenNest() {
   Exprs k;
   const SizeNames counts = reduced_.size() == 1 ? Length() : CoordinatesOf("k", reduced_);
   for (size_t i = 0; i < reduced_.size(); ++i) {
     if (reduced_[i].IsConstant(1)) {
-      k.push_back(Expr(0));  // as a variable it would hide that indices are equal
+      k.push_back(Expr(0));  // a variable would hide that indices are equal
       continue;
     }
     const std::string variable = i + 1 == reduced_.size() ? "k" : "k_" + std::to_string(i);
@@ -97,7 +97,7 @@ Exprs RowWalk::OpenSteps() {
   const bool by_vectors = vector_length_ > 1;
   const std::string variable = by_vectors ? "vector" : "k";
   const CExpr steps =
-      builder_.expressions().Constant("steps", steps_, "of a thread through its row");
+      builder_.expressions().Constant("steps", steps_, "steps of a thread through its row");
   headers_.push_back(IntLoopHeader("step", 0, "step" < steps));
   builder_.Open();
   builder_.DefineVariable("step", 0, Expr(steps_) - 1);
@@ -114,7 +114,7 @@ Exprs RowWalk::OpenSteps() {
   }
   if (!by_vectors) return Coordinates(builder_, Variable("k"), reduced_, "k");
   builder_.OpenLanes({"element", vector_length_, true, "#pragma unroll", VectorLength()});
-  Exprs k(reduced_.size(), 0);  // vectors lie along the last axis, others have size 1
+  Exprs k(reduced_.size(), 0);  // vectors are along the last axis; other axes have size 1
   k.back() = Variable("vector") * vector_length_ + Variable("element");
   return k;
 }
@@ -126,7 +126,7 @@ void RowWalk::Close(const std::string& pragma) {
     Statement loop = std::move(headers_.back());
     headers_.pop_back();
     loop.body = builder_.Close();
-    // A pass that reads registers only need not know where in the row it is.
+    // A pass that only reads registers does not need its position in the row.
     if (steps_ > 0 && Mentions(loop.body, place_.place.word()))
       loop.body.insert(loop.body.begin(), place_);
     if (!innermost.empty()) builder_.Append(Statement::Pragma(innermost));

@@ -15,14 +15,14 @@ namespace {
 Dtype DtypeOf(const TileRows& rows) { return rows.operand->type.dtype; }
 std::string RowInTile(const TileRows& rows) { return rows.name + "_in_tile"; }
 
-// A local of 32 bits.
+// Declares a local of type int.
 void LetSmall(KernelBuilder& builder, const std::string& name, const CExpr& value,
               const Expr& extent) {
   builder.Append(Statement::Let("int", name, value));
   builder.DefineVariable(name, 0, extent - 1);
 }
 
-// Elements that are copied at once.
+// The number of elements that are copied at once.
 int64_t Lanes(const TileRows& rows) {
   return std::gcd<int64_t>(rows.elements, 16 / DtypeBytes(DtypeOf(rows)));
 }
@@ -34,7 +34,7 @@ void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows, function_ref<
   const int block_size = builder.plan().block_size;
   const CExpr count = rows.rows_name * rows.vectors_name;
   const bool is_whole = rows.rows * rows.vectors % block_size == 0;
-  // Threads that keep their place in a row leave the compiler less to count.
+  // If each thread keeps its place within a row, fewer index computations are needed.
   const bool keep_place = is_whole && block_size % rows.vectors == 0;
   builder.Open();
   if (!keep_place) {
@@ -54,19 +54,19 @@ void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows, function_ref<
 
 CExpr TileCopier::LanesName(const TileRows& rows) {
   return builder_.expressions().Constant("lanes", Lanes(rows),
-                                         "neighbours that a thread takes at once");
+                                         "elements that a thread accesses at once");
 }
 
 bool TileCopier::Stage(const TileRows& rows) {
   const int64_t vectors = rows.elements / Lanes(rows);
   const std::string row = RowInTile(rows);
   const CExpr vectors_name =
-      builder_.expressions().Constant(rows.name + "_vectors", vectors, "of a " + rows.name);
+      builder_.expressions().Constant(rows.name + "_vectors", vectors, "vectors per " + rows.name);
   CExpr inside;
   if (!IsMultiple(rows.count, rows.tile_rows))
     inside = CExpr(rows.first) + row < builder_.Write(rows.count, Only(rows.count_name));
   const CExpr words = builder_.expressions().Constant(
-      "vector_words", Lanes(rows) * DtypeBytes(DtypeOf(rows)) / 4, "of 32 bits");
+      "vector_words", Lanes(rows) * DtypeBytes(DtypeOf(rows)) / 4, "words of 32 bits per vector");
   const CExpr place = Call(rows.array.Dot("at"), {row, "vector" * words});
   const auto tile = Find(rows);
   const CExpr name = tile ? NameTile(rows, *tile) : CExpr();
@@ -117,7 +117,7 @@ std::optional<TileCopier::TileInMemory> TileCopier::Find(const TileRows& rows) c
     else
       return std::nullopt;
   }
-  // Places inside a tile are counted in 32 bits.
+  // Positions inside a tile are computed in 32 bits.
   if (ranges.IntervalOf(tile.inside).high > INT32_MAX) return std::nullopt;
   return tile;
 }
@@ -134,18 +134,18 @@ CExpr TileCopier::NameTile(const TileRows& rows, const TileInMemory& tile) {
   return rows.name + "_tile";
 }
 
-// Copies a vector in the background.
+// Writes an asynchronous copy of a vector.
 void TileCopier::Copy(const TileRows& rows, const TileInMemory& tile, const CExpr& name,
                       const CExpr& place, const CExpr& inside) {
   const CExpr source = PointerTo(builder_, name, tile.inside, PlaceIn(rows, tile));
   const CExpr bytes = builder_.expressions().Constant(
-      "vector_bytes", Lanes(rows) * DtypeBytes(DtypeOf(rows)), "of a copy");
+      "vector_bytes", Lanes(rows) * DtypeBytes(DtypeOf(rows)), "bytes per copy");
   builder_.AppendCall(inside.empty() ? Call(Template("CopyAsync", {bytes}), {place, source, "true"})
                                      : Call(Template("CopyAsync", {bytes}),
                                             {place, Conditional(inside, source, name), inside}));
 }
 
-// Makes a vector, element by element.
+// Writes the computation of a vector, element by element.
 void TileCopier::Compute(const TileRows& rows, const CExpr& place, const CExpr& inside) {
   const Expr row = LetWithin(builder_, rows.name + "_row", CExpr(rows.first) + RowInTile(rows),
                              rows.count, rows.count_name, rows.tile_rows);

@@ -10,41 +10,42 @@
 
 namespace fusec {
 
-// Rows that go to shared memory together.
+// Rows of an operand that a block brings to shared memory together.
 struct TileRows {
-  std::string name;      // of one, "key"
+  std::string name;      // the name of one row, such as "key"
   const Value* operand;  // inside the region
-  std::string first;     // the local that says which row the first is
-  Expr count;            // of all that exist
+  std::string first;     // the local with the number of the first row
+  Expr count;            // the number of all rows that exist
   SizeName count_name;
   int tile_rows;
   CExpr tile_rows_name;
-  int64_t elements;  // of a row
+  int64_t elements;  // per row
   CExpr array;       // in shared memory: has at(row, word)
-  std::function<Exprs(const Expr& row, const Expr& element)> at;  // index in operand
+  std::function<Exprs(const Expr& row, const Expr& element)> at;  // index in `operand`
 };
 
-// Writes how a block brings rows to its shared memory: those that lie in memory as they are wanted
-// by copies in the background, others made element by element.
+// Writes the code with which a block brings rows to shared memory. Rows that have the wanted layout
+// in memory are copied asynchronously; others are computed element by element.
 class TileCopier {
  public:
   TileCopier(const Node& region, KernelBuilder& builder, RegionLowering& lowering)
       : region_(region), builder_(builder), lowering_(lowering) {}
 
-  // Whether they go by copies in the background. What stands beyond the last row is zeros.
+  // Writes that code and returns whether it uses asynchronous copies. Rows beyond the last one
+  // become zeros.
   bool Stage(const TileRows& rows);
 
  private:
-  // Where rows of a tile lie in memory as they are wanted there.
+  // A tile whose rows have the wanted layout in memory.
   struct TileInMemory {
     const Value* tensor;
-    Expr begin;   // of the tile
-    Expr inside;  // from there, of vector `vector` of row `NAME_in_tile`
+    Expr begin;   // the position of the tile
+    Expr inside;  // the offset from `begin` of vector `vector` of row `NAME_in_tile`
   };
   std::optional<TileInMemory> Find(const TileRows& rows) const;
-  // Names a pointer to the first row of the tile; returns the name.
+  // Declares a pointer to the first row of the tile and returns its name.
   CExpr NameTile(const TileRows& rows, const TileInMemory& tile);
-  // What positions in the tensor are made of.
+  // The names of the sizes in positions of the tensor.
   SizeNames PlaceIn(const TileRows& rows, const TileInMemory& tile) const;
   void Copy(const TileRows& rows, const TileInMemory& tile, const CExpr& name, const CExpr& place,
             const CExpr& inside);
@@ -56,17 +57,18 @@ class TileCopier {
   RegionLowering& lowering_;
 };
 
-// Rows of vectors that the threads of a block share out.
+// Rows of vectors that are divided among the threads of a block.
 struct VectorsOfRows {
-  std::string row_name;  // the local for a row
+  std::string row_name;  // the local with the number of a row
   int64_t rows;
   CExpr rows_name;
-  int64_t vectors;  // of a row
+  int64_t vectors;  // per row
   CExpr vectors_name;
 };
-// Writes a loop of `body`, in which the locals `rows.row_name` and `vector` say which a thread has.
+// Writes a loop in which a thread executes `body` for each of its vectors; the locals
+// `rows.row_name` and `vector` are the vector's row and its number there.
 void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows, function_ref<void()> body);
-// A local that counts up to `extent`, or stays at its last where the tile goes beyond.
+// Defines the local `name` = `value`, limited to extent - 1 if a tile may go beyond `extent`.
 Expr LetWithin(KernelBuilder& builder, const std::string& name, const CExpr& value,
                const Expr& extent, const SizeName& extent_name, int tile);
 

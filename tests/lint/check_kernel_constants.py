@@ -17,10 +17,10 @@ KINDS = [
     ("place", re.compile(rf'^elements per step of .* of {NAMED}')),
     ("place", re.compile(rf"^elements of {NAMED} per step of ")),
     ("place", re.compile(rf"^from one run of \d+ of {NAMED} to the next$")),
-    ("place", re.compile(rf"^between an element and what is read of {NAMED}$")),
+    ("place", re.compile(rf"^offset of the element that is read of {NAMED}$")),
     ("place", re.compile(r'^where "[^"]+" begins in "?([\w.]+?)"?$')),
     ("extent", re.compile(rf"^(?:last axis|rows|first axis) of {NAMED}")),
-    ("entries", re.compile(rf"^(?:k\w+ )?entries (?:each, )?that {NAMED} reduces to one$")),
+    ("entries", re.compile(rf"^(?:k\w+ )?entries (?:each, )?per element of {NAMED}$")),
 ]
 CONSTANT = re.compile(r"^  constexpr (?:int|long long) (k\w+) =\s*(-?\d+);(?:\s*// (.*))?$")
 WORD = re.compile(r"\bk[A-Z]\w*")

@@ -14,30 +14,34 @@ using schedule::Rows;
 using schedule::Tile;
 using schedule::Warpgroup;
 
-// Multiplications up to which groups of a few rows are ahead of tiles
+// Up to this many multiplications, groups of a few rows are faster than tiles
 // (2026-11-23-h200-few-rows.txt).
 constexpr int64_t kMostGroupedProducts = 1 << 25;
-// Split-K in clusters, where tiles are few: each block should have a good share of chunks, unless
-// blocks are few, too, and a block alone loses to the library (2026-11-23-h200-clusters.txt).
+// Split-K in clusters, if there are few tiles: each block should have at least kGoodShare chunks,
+// unless a cluster has at most kFewBlocks blocks. Where the library is an alternative, a single
+// block is slower than the library, so that a cluster has at least kFewestBeforeLibrary
+// (2026-11-23-h200-clusters.txt).
 constexpr int kFewBlocks = 4;
 constexpr int64_t kGoodShare = 6;
 constexpr int kFewestBeforeLibrary = 2;
-// Bytes of a row that each block of a few should have; a row of two such shares is left to one.
+// The fewest bytes of a row per block of a small cluster. A row of up to two such shares is not
+// split.
 constexpr int64_t kLeastShareBytes = 512;
-// Sums from which on tiles by warpgroups take over where a wave of the smallest ends, and those up
-// to which a second wave of them is ahead of the library, too, whose kernels start when the one
-// before has ended (2026-11-23-h200-waves.txt).
+// From kLeastTermsOfWarpgroups terms on, warpgroup tiles are used as soon as the smallest warp
+// tiles fill a wave. Up to kMostTermsOfTwoWaves terms, a second wave of warpgroup tiles is also
+// faster than the library, whose kernels start only when the previous kernel has ended
+// (2026-11-23-h200-waves.txt).
 constexpr int64_t kLeastTermsOfWarpgroups = 256;
 constexpr int64_t kMostTermsOfTwoWaves = 512;
 
-// How many warps share out a column's sum where all of a GPU should have work, as long as each has
-// a few loads to do; one that meets several rows is enough where columns are few.
+// How many warps split the sums of a column so that the whole GPU has work. Each warp should have
+// at least four loads; with several rows and few columns, one is enough.
 int WarpsThatFillTheGpu(int64_t rows, int64_t columns, int64_t k) {
   constexpr int kMostWarps = 8;
-  constexpr int64_t kManyWarps = 2048, kFewWarps = 1024;  // of all columns
+  constexpr int64_t kManyWarps = 2048, kFewWarps = 1024;  // for all columns together
   int warps = 1;
   while (warps < kMostWarps && columns * warps < kManyWarps) {
-    const int64_t loads = k / (64 * std::gcd(k, int64_t{4}) * warps);  // of twice as many
+    const int64_t loads = k / (64 * std::gcd(k, int64_t{4}) * warps);  // with twice the warps
     const bool is_worth = rows == 1                     ? k / (128 * warps) >= 4
                           : columns * warps < kFewWarps ? loads >= 1
                                                         : loads >= 4;
@@ -47,7 +51,7 @@ int WarpsThatFillTheGpu(int64_t rows, int64_t columns, int64_t k) {
   return warps;
 }
 
-// The same where they make what they multiply, so that each should have many terms.
+// The same for kernels that compute the left operand themselves. Each warp should have many terms.
 int WarpsThatMakeShares(int64_t rows, int64_t k) {
   constexpr uint64_t kMostWarps = 4;
   constexpr int64_t kShareOfOneRow = 512, kShareOfFewRows = 256;  // terms
@@ -91,26 +95,26 @@ class Chooser {
 
  private:
   bool IsTiny() const { return k_ <= kTinySum; }
-  // Blocks that run at once, one a multiprocessor.
+  // The number of blocks that run at once, with one block per multiprocessor.
   int64_t Wave() const { return gpu_.multiprocessors(); }
-  // Blocks that keep most of the GPU busy.
+  // The number of blocks that keeps most of the GPU busy.
   int64_t EnoughBlocks() const { return Wave() * 3 / 4 + 1; }
 
-  // Whether tiles by warpgroups would find work.
+  // Whether the product is wide and deep enough for warpgroup tiles, and the GPU has them.
   bool TakesLargeTiles() const { return policy_.by_warpgroups && !IsTiny() && n_ > kNarrowColumns; }
-  // Whether clusters are ahead of smaller tiles and, where tiles are few, of the library.
+  // Whether clusters are faster than smaller tiles and, if there are few tiles, than the library.
   bool TakesClusters() const {
     return TakesLargeTiles() && RowBytes(matmul_) >= kLongRowBytes && k_ <= kMostSharedTerms &&
            matrices_ == 1;
   }
-  // Of a gelu of floats the library makes the product and the gelu by two kernels, or one that
-  // takes as long.
+  // Whether generated kernels serve all sizes. For a product with a gelu in f32, the library needs
+  // two kernels, or one that takes as long as both.
   bool IsOwnAtAnySize() const {
     const bool is_float_gelu = matmul_.dtype == Dtype::kF32 && matmul_.activation == "gelu_tanh";
     return TakesLargeTiles() && (policy_.is_ahead_of_library || is_float_gelu || !library_);
   }
 
-  // Tiles by warps for the product's columns, from small to large.
+  // The warp tiles for the product's number of columns, from small to large.
   std::vector<Tile> SmallTiles() const {
     std::vector<Tile> tiles;
     for (const Planned<Tile>& planned : policy_.tiles) {
@@ -118,32 +122,33 @@ class Chooser {
     }
     return tiles;
   }
-  // Whether the smallest fill the GPU with any rows.
+  // Whether the smallest tiles keep the GPU busy even for a single row.
   bool TilesFill() const {
     return RowsFor(EnoughBlocks(), SmallTiles()[0], n_, matrices_).rows <= 1;
   }
-  // The tile by warpgroups whose sums are shared out, and one for a second wave.
+  // The warpgroup tile whose depth clusters split, and the tile for a second wave.
   const Warpgroup& SquareTile() const { return policy_.large_tiles[0].tile; }
   const Warpgroup& WideTile() const { return policy_.large_tiles[1].tile; }
 
-  // The fewest rows of each product that give `tile` enough blocks, of which `together` share a
-  // multiprocessor, and fill half of one.
+  // The fewest rows of each product with which `tile` has enough blocks, if `together` blocks share
+  // a multiprocessor, and with which more than half of a tile is filled.
   FirstRows FirstFilledRows(const schedule::ResultTile& tile, int together = 1) const {
     return std::max(RowsFor(together * EnoughBlocks(), tile, n_, matrices_),
                     FirstRows(HalfOf(tile)));
   }
-  // Smaller tiles than those of two warpgroups are ahead where each has a multiprocessor, too.
+  // How many blocks of `tile` should share a multiprocessor. As long as each block has a
+  // multiprocessor of its own, tiles smaller than those of two warpgroups are faster.
   int BlocksTogether(const Warpgroup& tile) const {
     return tile.groups() > 1 && tile.HasNeighbour(policy_.arithmetic, false) ? 2 : 1;
   }
-  // The first rows that the library makes, since the result is large.
+  // The number of rows from which on the result is so large that the library computes it.
   int64_t FirstRowsOfLibrary() const {
     const int64_t most = IsTiny() ? kMostTinyElements : policy_.most_own_elements;
-    // By one call, or one for each matrix.
+    // The library computes all matrices in one call, or needs one call for each matrix.
     const int64_t together = matmul_.bias_stride.IsConstant(0) ? matrices_ : 1;
     return most / (n_ * together) + 1;
   }
-  // Rows up to which groups are ahead of tiles; 0 where they never are.
+  // The most rows for which groups are faster than tiles; 0 if they never are.
   int64_t MostGroupedRows() const {
     const int64_t elements = RowBytes(matmul_) >= kLongRowBytes
                                  ? policy_.most_grouped_elements_of_long
@@ -158,8 +163,8 @@ class Chooser {
     return {static_cast<int>(rows), false, {.warps = warps}};
   }
 
-  // Kernels for a row alone, for up to half of those that are made at once and, unless tiles of so
-  // few rows fill the GPU, for more, in groups where these are ahead.
+  // Adds kernels for one row, for up to half of most_rows_at_once and, unless tiles with so few
+  // rows keep the GPU busy, for more rows, in groups if these are faster.
   void AddFewRows(bool tiles_fill) {
     const int64_t most = policy_.most_rows_at_once, half = most / 2;
     ranges_ = {{FewRows(1), 0, 1}, {FewRows(half), 2, half}};
@@ -170,7 +175,8 @@ class Chooser {
     ranges_.push_back({rows, half + 1, std::max(grouped, most)});
   }
 
-  // A thread per element for results that are small, a tile, and the library for large ones.
+  // Adds one thread per element for small results, a tile for medium ones, and the library for
+  // large ones.
   void AddTinySums() {
     const int64_t many = kMostPlainElements / (n_ * matrices_) + 1;
     Follow(TileOfTinySums(), many, ranges_);
@@ -189,10 +195,11 @@ class Chooser {
       Follow(schedule::Library(), large_from, ranges_);
   }
 
-  // Square tiles from `from` rows on, each shared out to `most` blocks and, the more tiles there
-  // are, to ever fewer, down to `fewest`: as many as the GPU runs at once, or half of them where
-  // more than a few would have less than a good share of chunks. Returns the rows from which on
-  // there are enough of these.
+  // Adds square tiles from `from` rows on, whose depth is split among `most` blocks and, the more
+  // tiles there are, among fewer and fewer, down to `fewest`. A number of blocks is used as long as
+  // the GPU runs all blocks at once; only half as many if more than kFewBlocks blocks would have
+  // fewer than kGoodShare chunks each. Returns the number of rows from which on there are enough
+  // tiles of `fewest` blocks.
   FirstRows AddClusters(FirstRows from, int most, int fewest) {
     Warpgroup tile = SquareTile();
     const int64_t chunks = Warpgroup::Chunks(matmul_, policy_.arithmetic);
@@ -206,7 +213,7 @@ class Chooser {
     return from;
   }
 
-  // How many blocks, of a few, make a square tile.
+  // How many blocks of a small cluster compute a square tile.
   int BlocksOfFew() const {
     const int64_t row_bytes = RowBytes(matmul_);
     if (matrices_ > 1 || row_bytes <= 2 * kLeastShareBytes) return 1;
@@ -214,8 +221,8 @@ class Chooser {
     return row_bytes < kFewBlocks * kLeastShareBytes ? most / 2 : most;
   }
 
-  // Tiles by warps, from small to large where others make many rows, or small ones and then tiles
-  // by warpgroups. Returns the rows from which on the library is ahead.
+  // Adds warp tiles from small to large, or small warp tiles followed by warpgroup tiles. Returns
+  // the number of rows from which on the library is faster.
   FirstRows AddSmallTiles() {
     const std::vector<Tile> tiles = SmallTiles();
     const Tile& short_sums = TileOfShortSums();
@@ -226,7 +233,8 @@ class Chooser {
     return FirstRowsOfLibrary();
   }
 
-  // Tiles by warpgroups behind a wave, or some, of the smallest tiles by warps.
+  // Adds warpgroup tiles after one or several waves of the smallest warp tiles. Returns the number
+  // of rows from which on the library is faster.
   FirstRows AddWaves(ArrayRef<Tile> tiles) {
     const FirstRows enough = RowsFor(EnoughBlocks(), tiles[1], n_, matrices_);
     const FirstRows least = HalfOf(SquareTile());
@@ -241,8 +249,8 @@ class Chooser {
     return RowsBeyond(2 * Wave(), last, n_, matrices_);
   }
 
-  // Tiles by warpgroups for more rows: those that are enough blocks, or of which one wave makes
-  // what takes two of tiles half as large.
+  // Adds warpgroup tiles for more rows: each tile from the rows on with which it has enough blocks,
+  // or with which one wave of it replaces two waves of tiles half its size.
   void AddLargeTiles() {
     for (const Planned<Warpgroup>& planned : policy_.large_tiles) {
       if (!planned.Serves(n_)) continue;
@@ -264,20 +272,21 @@ class Chooser {
     }
   }
 
-  // Whether two blocks make one of the largest tiles where these are half a wave.
+  // Whether two blocks compute each of the largest tiles if these fill half a wave.
   bool PairsMakeLargeTiles() const {
     const int64_t chunks = Warpgroup::Chunks(matmul_, policy_.arithmetic);
     return policy_.pairs_for_half_a_wave && matrices_ == 1 && chunks >= 4 * kGoodShare;
   }
 
-  // That of the largest rows so far; null where it is none.
+  // The tile of the last range; null if its schedule is no tile.
   const schedule::ResultTile* LastTile() const {
     const MatMulSchedule& last = ranges_.back().schedule;
     if (const auto* tile = std::get_if<Tile>(&last)) return tile;
     return std::get_if<Warpgroup>(&last);
   }
 
-  // A row alone and few rows, which decode what they multiply, and then tiles that need not.
+  // Adds kernels for one row and for few rows, which decode the fp8 codes, and then tiles, which
+  // multiply them directly.
   void AddTilesOfCodes() {
     const int64_t few = policy_.most_rows_at_once;
     ranges_ = {{FewRows(1), 0, 1}, {FewRows(few), 2, few}};
@@ -285,7 +294,7 @@ class Chooser {
     AddLargeTiles();
   }
 
-  // A row alone, and few rows unless tiles serve them, then the tiles in turn.
+  // Adds a kernel for one row, one for few rows unless tiles serve them, and then the tiles.
   void AddTilesThatMake() {
     const int64_t few = policy_.most_rows_at_once;
     const auto serves_few = [&](const auto& planned) {
@@ -303,8 +312,8 @@ class Chooser {
     }
   }
 
-  // Blocks share out the sums while all of them run at once: pairs and, of one product with a good
-  // share of chunks for each, as many as there can be.
+  // Adds a tile whose depth is split as long as all blocks run at once: among two blocks and, for a
+  // single product with enough chunks for each block, first among as many as possible.
   void AddShares(const Planned<Warpgroup>& planned) {
     const int shared_bytes = planned.tile.SharedBytes(policy_.arithmetic);
     const int64_t at_once = 2 * shared_bytes <= gpu_.block_shared_bytes ? 2 * Wave() : Wave();
@@ -331,11 +340,11 @@ class Chooser {
   MatMulRanges ranges_;
 };
 
-// Kernels for few rows, with any number of warps that a sum is long enough for.
+// Adds kernels for few rows, with each number of warps for which sums are long enough.
 void AddRowCandidates(const MatMulPlan& matmul, int64_t rows,
                       std::vector<MatMulSchedule>& candidates) {
   constexpr int64_t kMostAtOnce = 8, kMostGroupedRows = 64;
-  constexpr int kMostWarps = 8, kLeastTerms = 64;  // of each warp that shares a sum
+  constexpr int kMostWarps = 8, kLeastTerms = 64;  // per warp that splits a sum
   if (rows > kMostGroupedRows) return;
   Rows way;
   way.in_groups = rows > kMostAtOnce;

@@ -6,13 +6,14 @@
 
 namespace fusec {
 
-// In ascending order of rows, without gaps from the fewest rows that `rows` allow to the most.
-// Empty where neither the library (unless `library` allows it) nor a kernel of ours makes it.
+// The schedules of a product for all numbers of rows that `symbols` allow, in ascending order and
+// without gaps. `library` says whether the library may be used. Empty if neither the library nor a
+// generated kernel can compute the product.
 MatMulRanges ChooseMatMulSchedules(const MatMulPlan& matmul, const PlanOptions& options,
                                    const Ranges& symbols, bool library);
 
-// The kernels on tensor cores or for few rows that can make `rows` rows of the product on a GPU;
-// none where its operands lie in another way than these expect.
+// The schedules, on tensor cores or for few rows, that can compute `rows` rows of the product on a
+// GPU; empty if these kernels do not support the layout of its operands.
 std::vector<MatMulSchedule> MatMulCandidates(const MatMulPlan& matmul, int64_t rows,
                                              const PlanOptions& options);
 

@@ -19,25 +19,25 @@ std::string Numbers(int first, int step, int end) {
 
 constexpr const char* kChunk = "chunk k";
 
-// Where that lies.
+// The place of a chunk.
 std::string StageInWords(const schedule::ResultTile& tile, int bytes) {
   return fmt::format("stage k % {}, {} bytes", tile.stages, bytes);
 }
 
-// How much memory there is, and how the rows of both operands pass through shared memory.
+// The size of shared memory, and the chunks in which the rows of both operands pass through it.
 std::string ChunksInWords(const DrawnProduct& drawn, int bytes) {
   const auto chunks =
       drawn.row_bytes ? std::optional(CeilDiv(*drawn.row_bytes, bytes)) : std::nullopt;
   const std::string in = !chunks        ? "chunks"
                          : *chunks == 1 ? "one chunk"
                                         : fmt::format("{} chunks", *chunks);
-  return fmt::format("{} bytes of shared memory: a row comes in {} of {} bytes", drawn.shared_bytes,
-                     in, bytes);
+  return fmt::format("{} bytes of shared memory: a row is read in {} of {} bytes",
+                     drawn.shared_bytes, in, bytes);
 }
 
 }  // namespace
 
-// As MultiplyTile shares out a tile and fills stages (matmul_tile.cuh).
+// Draws how MultiplyTile divides a tile and fills stages (matmul_tile.cuh).
 Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
   const int depth_warps = tile.split_k.warps;
   const int warps = tile.row_warps * tile.column_warps * depth_warps;
@@ -46,7 +46,7 @@ Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
   const int pitch = tile.chunk_bytes + kPadding;
   Drawing drawing = {
       fmt::format("a block's tile, {} x {} of the product a x b^T", tile.rows, tile.columns) +
-      (depth_warps > 1 ? "; warps of a part share out each chunk" : "")};
+      (depth_warps > 1 ? "; warps of a part split each chunk" : "")};
   std::vector<std::string> heads;
   std::vector<DrawnRow> rows(tile.row_warps);
   for (int column = 0; column < tile.column_warps; ++column)
@@ -66,23 +66,23 @@ Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
         {fmt::format("a {} x {}", tile.rows, pitch), fmt::format("b {} x {}", tile.columns, pitch)},
         StageInWords(tile, (tile.rows + tile.columns) * pitch)}},
       drawing);
-  DrawRows({{"in the end",
+  DrawRows({{"at the end",
              {fmt::format("sums f32[{}][{}][{}]", depth_warps, tile.rows, tile.columns + 8)},
-             fmt::format("{} bytes in the same place",
+             fmt::format("{} bytes, overwriting the stages",
                          depth_warps * tile.rows * (tile.columns + 8) * 4)}},
            drawing);
   ChunkTimeline timeline;
   timeline.ahead = tile.stages - 1;
   if (drawn.row_bytes) timeline.chunks = CeilDiv(*drawn.row_bytes, tile.chunk_bytes);
   timeline.coming = drawn.is_made ? "made" : "copied";
-  timeline.coming_note = drawn.is_made ? "a by all threads; b is copied meanwhile" : "by cp.async";
+  timeline.coming_note = drawn.is_made ? "a by all threads, while b is copied" : "by cp.async";
   timeline.used = "multiplied";
   timeline.used_note = drawn.arithmetic == Arithmetic::kSplit ? kSplitInWords : "by mma.sync";
   DrawTimeline(timeline, drawing);
   return drawing;
 }
 
-// As MultiplyTileByWarpgroups does (matmul_warpgroup.cuh).
+// Draws how MultiplyTileByWarpgroups divides a tile and fills stages (matmul_warpgroup.cuh).
 Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
   const bool is_split = drawn.arithmetic == Arithmetic::kSplit;
   const int chunk_bytes = schedule::Warpgroup::ChunkBytes(drawn.arithmetic);
@@ -117,16 +117,16 @@ Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
   if (has_units) behind.push_back(fmt::format("units f32[{}]", tile.columns));
   const char* note = is_split    ? "and the units of b's halves"
                      : has_units ? "and the units of b's columns"
-                                 : "that both sides wait for";
+                                 : "by which both sides wait";
   DrawRows({{"barriers", behind, note}}, drawing);
-  DrawRows({{"in the end",
+  DrawRows({{"at the end",
              {fmt::format("sums f32[{}][{}]", tile.rows, tile.columns + 8)},
-             fmt::format("{} bytes in place of the stages", tile.rows * (tile.columns + 8) * 4)}},
+             fmt::format("{} bytes, overwriting the stages", tile.rows * (tile.columns + 8) * 4)}},
            drawing);
   ChunkTimeline timeline;
   timeline.ahead = tile.stages;
   timeline.overlaps = true;
-  // Of a cluster, each block has a share of them.
+  // In a cluster, each block has a part of the chunks.
   if (drawn.row_bytes && blocks == 1) timeline.chunks = CeilDiv(*drawn.row_bytes, chunk_bytes);
   timeline.coming = "filled";
   timeline.coming_note =
@@ -149,9 +149,10 @@ Drawing DrawColumns(const DrawnColumns& drawn) {
     row.cells.push_back((warps > 1 ? "warps " : "warp ") + PartInWords("", column, warps));
   }
   DrawBox(heads, {row}, drawing);
-  drawing.push_back(fmt::format(
-      "thread t of a column's {0} takes packs t, t + {0}, ... of {1} weights and all rows of a;",
-      threads, drawn.pack));
+  drawing.push_back(
+      fmt::format("thread t of a column's {0} multiplies packs t, t + {0}, ... of {1} weights by "
+                  "all rows;",
+                  threads, drawn.pack));
   drawing.push_back(fmt::format("then lane r of {} has the sum of row r",
                                 warps == 1 ? "its warp" : "each of its warps"));
   return drawing;

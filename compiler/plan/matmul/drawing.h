@@ -8,17 +8,18 @@
 
 namespace fusec {
 
-// What the drawing of a tile of the product a x b^T shows beside the tile itself.
+// What the drawing of a tile of the product a x b^T shows in addition to the tile.
 struct DrawnProduct {
   Arithmetic arithmetic = Arithmetic::kHalf;
-  bool is_made = false;              // the left operand, by the kernel
-  std::optional<int64_t> row_bytes;  // of an operand's row, unless the kernel takes sizes
-  int shared_bytes = 0;              // of a block
+  bool is_made = false;              // the kernel computes the left operand
+  std::optional<int64_t> row_bytes;  // per row of an operand; unknown if sizes are parameters
+  int shared_bytes = 0;              // per block
 };
 Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& product);
 Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& product);
 
-// What a block of `columns` columns, each by some warps, makes of up to `rows` rows.
+// A block that computes `columns` columns of up to `rows` rows, each column by warps_per_column
+// warps.
 struct DrawnColumns {
   int columns = 1, warps_per_column = 1;
   int rows = 1;

@@ -1,4 +1,4 @@
-// The left operand of a product that its kernel makes itself.
+// Prologue fusion: the left operand of a product that the kernel computes itself.
 #include <algorithm>
 #include <numeric>
 
@@ -17,14 +17,15 @@ bool IsConcatOfColumns(const Value* value) {
          value->producer->Int("axis") == value->type.rank() - 1;
 }
 
-// What the made operand is a view of.
+// The value that the computed operand is a view of.
 const Value* BaseOf(const Value* made) {
   while (made->producer && GetOpDef(made->producer->kind).op_class == OpClass::kView)
     made = made->producer->operand(0);
   return made;
 }
 
-// The columns of the parts of a concatenation, one of which may be unknown.
+// The greatest common divisor of the columns of a concatenation's parts; an unknown number counts
+// as 1.
 int64_t GcdOfColumns(const Node& concat) {
   int64_t gcd = 0;
   for (const Value* part : concat.operands)
@@ -38,11 +39,11 @@ CExpr ProductPlanner::LeftFrom(const CExpr& first_row) {
   if (!matmul_.made) return first_row.empty() ? a_ : a_ + first_row * depth_;
   const int64_t lanes = PackLanes();
   const CExpr lanes_name =
-      builder_.expressions().Constant("pack_lanes", lanes, "neighbours in a row");
+      builder_.expressions().Constant("pack_lanes", lanes, "consecutive elements of a row");
   a_ = builder_.Unique(ModelName(matmul_.made->name));
   builder_.Comment(
-      "The left operand: " + OpsInWords(/*behind_product=*/false) + ". " + lanes_name.ToString() +
-      " neighbours in a row, number `pack` of these" +
+      "The left operand: " + OpsInWords(/*behind_product=*/false) +
+      ". Returns pack number `pack`, " + lanes_name.ToString() + " consecutive elements of a row" +
       (first_row.empty() ? "." : "; rows count from " + first_row.ToString() + " on."));
   builder_.Open();
   builder_.DefineVariable("left_row", 0, matmul_.m - 1);
@@ -79,7 +80,7 @@ void ProductPlanner::ReturnPackOfParts(const Expr& row, int64_t lanes, const CEx
     }
     const std::string name = ModelName(part->name);
     const CExpr packs = names.Constant(name + "_end_pack", end / lanes,
-                                       "the first pack behind \"" + part->name + "\"");
+                                       "the first pack after \"" + part->name + "\"");
     builder_.Open(/*is_branch=*/true);
     ReturnPack(row, pack * lanes, lanes, lanes_name);
     builder_.CloseIf("pack" < packs);
@@ -121,7 +122,7 @@ Expr ProductPlanner::FirstOfPack(int64_t lanes, const CExpr& lanes_name) {
   // The operand is a view of shorter rows.
   const std::string name = ModelName(base->name), of_base = "of \"" + base->name + "\"";
   const int64_t rows = depth() / columns, packs = columns / lanes;
-  const CExpr packs_name = names.Constant(name + "_packs", packs, "in a row " + of_base);
+  const CExpr packs_name = names.Constant(name + "_packs", packs, "packs per row " + of_base);
   Let("base_row", "pack" / packs_name, 0, rows - 1);
   Let("base_pack", "pack" % packs_name, 0, packs - 1);
   names.NameFactor("base_pack", lanes, lanes_name);

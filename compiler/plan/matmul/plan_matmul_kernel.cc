@@ -12,7 +12,7 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kMostLanes = 4;   // 16 bytes of sums
-constexpr int kSmallTileRows = 64;  // of one group that multiplies
+constexpr int kSmallTileRows = 64;  // rows of one multiplying warpgroup
 constexpr int64_t kTermsOfManyChunks = 256;
 
 class TilePlanner : ProductPlanner {
@@ -44,8 +44,9 @@ class TilePlanner : ProductPlanner {
     return Finish(more_bytes_);
   }
 
-  // Neighbouring elements of the result that a thread makes at once: as many as take no threads
-  // their work, if what is read for them is neighbours as well.
+  // The number of consecutive elements of the result that a thread should compute at once:
+  // kMostLanes if every thread still has work and most of the loads for them are vectors as well,
+  // else 1.
   int64_t BestLanes() const {
     const bool all_work = tile_.rows * tile_.columns >= kMostLanes * BlockSizeOf(schedule_);
     if (!all_work || columns() % kMostLanes != 0) return 1;
@@ -59,24 +60,25 @@ class TilePlanner : ProductPlanner {
 
  private:
   bool ByWarpgroups() const { return by_warps_ == nullptr; }
-  // Whether a block has many chunks of split floats. Then sizes are parameters, so that layers of
-  // several sizes share the kernel, which takes longest to compile and is 3 to 7 % faster so. Of
-  // few chunks a loop takes registers that leave room for one block instead of two; TF32 and halves
-  // are up to 4 % slower.
+  // Whether a block has many chunks of split floats. Then sizes are parameters of the kernel, so
+  // that layers of different sizes share it: these kernels take longest to compile, and they are 3
+  // to 7 % faster this way. With few chunks, the loop would take registers, so that one block
+  // instead of two would fit on a multiprocessor; TF32 and 16-bit kernels would be up to 4 %
+  // slower.
   bool HasLongSums() const {
     return ByWarpgroups() && arithmetic_ == Arithmetic::kSplit && depth() >= kTermsOfManyChunks;
   }
-  // The same of the tiles side by side: to divide by their number takes 0.1 us, which small tiles
-  // notice.
+  // Whether the number of tiles along the columns is a parameter, too. The division by it takes 0.1
+  // us, which matters for small tiles.
   bool TakesTiles() const { return HasLongSums() && tile_.rows > kSmallTileRows; }
-  // A thread reads the slot of a row.
+  // Whether a block has a thread for each row of the tile, which reads the slot of the row.
   bool HasRoomForSlots() const { return BlockSizeOf(schedule_) >= tile_.rows; }
-  // What a kernel calls a size.
+  // The name of a size, as a parameter or as a constant.
   CExpr Size(bool is_parameter, const std::string& name, int64_t size, const std::string& comment) {
     return is_parameter ? builder_.SizeParameter(name, size, comment)
                         : builder_.expressions().Constant(name, size, comment);
   }
-  const char* WhoseTile() const { return IsShared() ? "of a cluster" : "of a block"; }
+  const char* WhoseTile() const { return IsShared() ? "of a cluster's tile" : "of a block's tile"; }
   bool IsFloat8() const { return fusec::IsFloat8(arithmetic_); }
   // Bytes of an element of the left operand.
   int64_t LeftBytes() const { return IsFloat8() ? 1 : DtypeBytes(dtype()); }
@@ -86,7 +88,7 @@ class TilePlanner : ProductPlanner {
     if (ByWarpgroups() && arithmetic_ == Arithmetic::kSplit) return "Arithmetic::kSplitHalf";
     return TensorCoreArithmetic(dtype(), options_.matmul_precision);
   }
-  // The kernel's name of what the tile is made by.
+  // Declares `Shape`, the type of the tile.
   void DeclareShape() {
     IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
@@ -97,10 +99,10 @@ class TilePlanner : ProductPlanner {
     add("tile_rows", tile.rows, WhoseTile());
     add("tile_columns", tile.columns, WhoseTile());
     if (by_warps_ != nullptr) {
-      add("chunk_bytes", by_warps_->chunk_bytes, "of a row, in shared memory at a time");
-      add("row_warps", by_warps_->row_warps, "of a block, one below the other");
-      add("column_warps", by_warps_->column_warps, "side by side");
-      add("depth_warps", tile.split_k.warps, "that share out the sums");
+      add("chunk_bytes", by_warps_->chunk_bytes, "of a row, per stage");
+      add("row_warps", by_warps_->row_warps, "warps along the rows");
+      add("column_warps", by_warps_->column_warps, "warps along the columns");
+      add("depth_warps", tile.split_k.warps, "warps that split each sum");
     }
     add("stages", tile.stages, "chunks in shared memory");
     if (IsShared()) shape.push_back(ClusterBlocks());
@@ -123,7 +125,7 @@ class TilePlanner : ProductPlanner {
       builder_.Use("warpgroup_registers.cuh");
       builder_.Use("warpgroup_stages.cuh");
       builder_.Use("warpgroup_units.cuh");
-      // From which the compiler knows a thread's registers.
+      // It tells the compiler how many registers a thread may have.
       const auto& tile = std::get<schedule::Warpgroup>(schedule_);
       const bool is_made = matmul_.made != nullptr;
       builder_.plan().blocks_together = tile.HasNeighbour(arithmetic_, is_made) ? 2 : 1;
@@ -145,7 +147,7 @@ class TilePlanner : ProductPlanner {
     plan.shared_bytes = SharedBytesOf(schedule_, arithmetic_);
     plan.drawing = Draw();
     DeclareSharedMemory(builder_);
-    const CExpr tiles = Size(TakesTiles(), "column_tiles", column_tiles, "tiles side by side");
+    const CExpr tiles = Size(TakesTiles(), "column_tiles", column_tiles, "tiles along the columns");
     const CExpr number = NumberOfTile(tiles_in_all);
     const CExpr neighbours = ChooseMatrix(number, tiles);
     Let("first_row", number / neighbours * rows, 0, matmul_.m - 1);
@@ -180,7 +182,7 @@ class TilePlanner : ProductPlanner {
     const CExpr row_bytes =
         IsFloat8() ? depth_ : depth_ * Call("sizeof", {MemoryTypeName(dtype())});
     if (ByWarpgroups()) {
-      builder_.Comment("Weights, before it is known what they meet.");
+      builder_.Comment("Prefetch the weights before the other operand is needed.");
       builder_.AppendCall(
           Call(Template("StartPanels", {"Shape"}), {right, columns, row_bytes, "memory"}));
       if (slot_addend_) {
@@ -200,9 +202,9 @@ class TilePlanner : ProductPlanner {
       more = {Call("NoAddend", {}), Call("FactorsOfRows", {factors, rows_here})};
     }
     builder_.Comment("memory.sums = " + a_.word() + " x " + b + ", transposed" +
-                     (slot_addend_ ? ", and what the adapters add" : ""));
+                     (slot_addend_ ? ", plus the addend of the adapters" : ""));
     const int64_t copy = Aligned(16 / LeftBytes()) * LeftBytes();
-    const CExpr copy_name = builder_.expressions().Constant("copy_bytes", copy, "of one copy");
+    const CExpr copy_name = builder_.expressions().Constant("copy_bytes", copy, "bytes per copy");
     std::vector<CExpr> arguments = {left, rows_here, right, columns, row_bytes, "memory"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     builder_.AppendCall(Call(Template(ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile",
@@ -210,7 +212,7 @@ class TilePlanner : ProductPlanner {
                              std::move(arguments)));
   }
 
-  // The kernel's name of how many slots there are.
+  // The name of the number of slots.
   CExpr SlotCount() {
     const Value* bank = OperandOf(region_, slot_addend_->operand(kBankOfProduct));
     return builder_.Write(bank->type.shape.front(), Only({0, ModelName(bank->name) + "_slots",
@@ -218,7 +220,7 @@ class TilePlanner : ProductPlanner {
                                                               NameOf(builder_, bank) + "\""}));
   }
 
-  // What the slots of the tile's rows add to the sums.
+  // Declares the local `adapters`, which the slots of the tile's rows add to the sums.
   CExpr DeclareSlotAddend(const CExpr& rows) {
     builder_.Append(Statement::Declare("__shared__ int", CExpr("slots")[rows]));
     const CExpr slot = ReadSlot(*slot_addend_, rows);
@@ -243,19 +245,20 @@ class TilePlanner : ProductPlanner {
     return "adapters";
   }
 
-  // Where the panels of the tile's columns begin.
+  // Points to the panels of the tile's columns.
   CExpr PanelsOfTile() {
     const WeightLayout layout = PanelLayout(arithmetic_);
     CExpr panels = builder_.InLayout(matmul_.b.value, layout);
     const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
     const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
     if (has_several)
-      panels = OfMatrix(elements, panels, {{elements, "panel_elements", "of a matrix in panels"}});
+      panels = OfMatrix(elements, panels,
+                        {{elements, "panel_elements", "elements per matrix in panels"}});
     more_bytes_ =
         (elements - columns() * depth()) * (has_several ? matrices() : 1) * DtypeBytes(dtype());
     return panels + "first_column" * Size(HasLongSums(), "panel_depth",
                                           PanelDepth(depth(), dtype(), layout),
-                                          "elements that panels have for a column");
+                                          "elements per column in panels");
   }
 
   void StoreElements(const CExpr& rows, const CExpr& width) {
@@ -277,11 +280,12 @@ class TilePlanner : ProductPlanner {
     builder_.CloseFor(header);
   }
 
-  // As StoreElements, with neighbours in one thread, which stays in their columns.
+  // Like StoreElements, but each thread stores vectors of consecutive elements, always in the same
+  // columns.
   void StoreVectors(const CExpr& rows) {
     IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
-    const CExpr lanes = names.Constant("lanes", lanes_, "neighbours that a thread makes at once");
+    const CExpr lanes = names.Constant("lanes", lanes_, "elements that a thread computes at once");
     const int64_t vectors = tile.columns / lanes_;
     const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
     Let("tile_vector", "threadIdx.x" % count, 0, vectors - 1);
@@ -293,7 +297,7 @@ class TilePlanner : ProductPlanner {
     Let(end, MinOf(FromTileRow(rows), RowCount() - "first_row"), 0, tile.rows);
     const int64_t rows_at_once = BlockSizeOf(schedule_) / vectors;
     const CExpr at_once =
-        names.Constant("rows_at_once", rows_at_once, "that the block's threads make");
+        names.Constant("rows_at_once", rows_at_once, "rows that a block stores at once");
     Statement header =
         LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x" / count), end, at_once);
     builder_.Open();
@@ -315,8 +319,8 @@ class TilePlanner : ProductPlanner {
     builder_.CloseIf("vector" * lanes < columns_);
   }
 
-  // The loop over a thread's rows of the tile, at most `rows`, whose body begins with locals: what
-  // it loads for several rows is under way together, if it loads any.
+  // The loop over a thread's rows of the tile, at most `rows`. Its body begins with locals; if
+  // these load anything, the loads of several rows overlap.
   std::vector<Statement> InRows(Statement loop, const CExpr& end, int64_t rows) {
     const auto first_other =
         std::find_if(loop.body.begin(), loop.body.end(), [](const Statement& statement) {
@@ -330,7 +334,8 @@ class TilePlanner : ProductPlanner {
     builder_.Append(Statement::Let("float", "product", value));
     builder_.DefineVariable("product", 0, 0);
   }
-  // `sums`, of the row and of columns from `column` on, made good where they are not finite.
+  // `sums` of the row and of the columns from `column` on, computed again where they are not
+  // finite.
   CExpr Checked(const CExpr& sums, const CExpr& column) {
     if (dtype() != Dtype::kF32 || IsFloat8()) return sums;
     const CExpr left = matmul_.made ? Call("RowOf", {a_, "tile_row"}) : a_ + "row" * depth_;
@@ -338,16 +343,17 @@ class TilePlanner : ProductPlanner {
   }
 
   const MatMulSchedule& schedule_;
-  const schedule::Tile* const by_warps_;  // of schedule_; null by warpgroups
-  const schedule::ResultTile& tile_;      // the same
+  const schedule::Tile* const by_warps_;  // the tile of schedule_; null for a warpgroup tile
+  const schedule::ResultTile& tile_;      // the tile of schedule_
   const PlanOptions& options_;
   const Arithmetic arithmetic_;
-  const int64_t lanes_;                // of a thread
-  const Node* slot_addend_ = nullptr;  // what is added to the sums (slot_product.h), if anything
-  int64_t more_bytes_ = 0;             // by which panels that are read are larger than the weights
+  const int64_t lanes_;                // elements that a thread stores at once
+  const Node* slot_addend_ = nullptr;  // the fused adapters (slot_product.h), or null
+  int64_t more_bytes_ = 0;             // the padding of the panels that are read
 };
 
-// What a tile by warpgroups reads where the left operand is made of codes in fp8: these.
+// The product that a warpgroup tile computes if the left operand is decoded from fp8 codes: it
+// reads the codes themselves.
 MatMulPlan WithCodes(const MatMulPlan& matmul) {
   MatMulPlan plan = matmul;
   plan.a = {matmul.codes, 0, false};

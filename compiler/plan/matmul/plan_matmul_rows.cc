@@ -9,7 +9,7 @@ namespace fusec {
 namespace {
 
 constexpr int kWarpSize = 32;
-constexpr int64_t kMostFirstPacks = 8;  // of weights in registers of a thread, each 16 bytes
+constexpr int64_t kMostFirstPacks = 8;  // of 16 bytes each, in registers of a thread
 
 class RowsPlanner : ProductPlanner {
  public:
@@ -35,7 +35,7 @@ class RowsPlanner : ProductPlanner {
     plan.block_size = std::max(wanted > 0 ? wanted : kernel_.BlockSize(), per_column * kWarpSize);
     const int block_columns = plan.block_size / kWarpSize / per_column;
     plan.has_small_blocks = true;
-    // None for an empty batch: a block would read a first row that is not there.
+    // An empty batch has no blocks: a block would read a first row that does not exist.
     const Expr groups = kernel_.in_groups ? CeilDiv(matmul_.m, kernel_.most_rows, builder_.ranges())
                                           : Min(matmul_.m, 1, builder_.ranges());
     plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges()) * groups * matrices();
@@ -59,8 +59,8 @@ class RowsPlanner : ProductPlanner {
     builder_.Blank();
     const CExpr a = LeftFrom(kernel_.in_groups ? "first_row" : CExpr());
     builder_.Comment(kernel_.in_groups
-                         ? "The sum of a row of the group in the thread of its number there."
-                         : "The sum of row number `row` in the thread of that number.");
+                         ? "Thread r of a column's threads gets the sum of row r of the group."
+                         : "Thread r of a column's threads gets the sum of row r.");
     const CExpr rows = kernel_.most_rows == 1 ? 1 : RowCount();
     const CExpr left = kernel_.in_groups ? rows - "first_row" : rows;
     builder_.Append(Statement::Let(
@@ -74,11 +74,11 @@ class RowsPlanner : ProductPlanner {
       StoreRows(row, {}, fits);
   }
 
-  // The block's product, of several, and its first row, of several groups. Returns how many blocks
-  // are neighbours that make the same columns.
+  // Writes which product and which group of rows a block computes, if there are several. Returns
+  // how many consecutive blocks compute the same columns; empty for one.
   CExpr ChooseGroup(const CExpr& most) {
     if (!kernel_.in_groups) return ChooseMatrix(BlockNumber(), {});
-    builder_.Comment("Neighbours make other rows with the same weights.");
+    builder_.Comment("Consecutive blocks multiply other rows by the same weights.");
     Let("row_groups", (RowCount() + most - 1) / most, 1, matmul_.m);
     Let("first_row", BlockNumber() % "row_groups" * most, 0, matmul_.m - 1);
     return ChooseMatrix(BlockNumber(), "row_groups");
@@ -89,11 +89,12 @@ class RowsPlanner : ProductPlanner {
 
   CExpr WarpsPerColumn() {
     return builder_.expressions().Constant("warps_per_column", kernel_.split_k.warps,
-                                           "warps that share out a sum");
+                                           "warps that split each sum");
   }
 
-  // Reads of the weights of `column` what fits in registers, and then waits for earlier kernels.
-  // Returns the weights and those that were read. Every column is there if it `fits`.
+  // Writes the loads of those weights of `column` that fit in registers, and then the wait for
+  // earlier kernels. Returns the weights, and the loaded ones. If `fits`, every column of the block
+  // exists.
   std::pair<CExpr, CExpr> ReadWeights(bool fits) {
     IndexWriter& names = builder_.expressions();
     const int64_t pack = PackElements();
@@ -101,14 +102,14 @@ class RowsPlanner : ProductPlanner {
     const int64_t terms = pack * kWarpSize * kernel_.split_k.warps;
     const CExpr packs =
         names.Constant("first_packs", std::min(CeilDiv(depth(), terms), kMostFirstPacks),
-                       "of a thread's share of the weights");
+                       "packs of weights that a thread prefetches");
     const std::string weights = builder_.Unique("weights");
     const std::string first = builder_.Unique("first_weights");
     const CExpr column = fits ? "column" : MinOf(columns_ - 1, "column");
     builder_.Append(
         Statement::Let(CExpr::Type(MemoryTypeName(dtype()) + "*"), weights, b_ + column * depth_));
     builder_.Blank();
-    builder_.Comment("Weights, before it is known what they meet.");
+    builder_.Comment("Prefetch the weights before the other operand is needed.");
     builder_.Append(
         Statement::Let("auto", first,
                        Call(Template("ReadFirstWeights", {WarpsPerColumn(), pack_name, packs}),
@@ -120,11 +121,12 @@ class RowsPlanner : ProductPlanner {
     return {weights, first};
   }
 
-  // From the threads that have a row, which `is_row` and what follows says of `row`.
+  // Writes the epilogue for the threads that have a row: those for which `is_row` holds and `row`
+  // exists.
   void StoreRows(const CExpr& row, const CExpr& is_row, bool fits) {
     const Expr column = Variable("column");
     if (kernel_.most_rows == 1 && fits) {
-      // Without a branch, what it loads is under way before the sum is there.
+      // There is no branch here, so that the epilogue's loads start before the sum is complete.
       builder_.Blank();
       builder_.Comment(EpilogueInWords());
       const std::vector<Scalar> results = EvaluateResults(0, column, "product");

@@ -5,8 +5,9 @@
 
 namespace fusec {
 
-// Plans a region that is the product `matmul` with what stands around it, as `schedule` says: a
-// kernel of `builder`, or a call of the library under the names of that kernel.
+// Plans a region that consists of the product `matmul`, its prologue and its epilogue according to
+// `schedule`, and stores the result in `step`: a kernel written with `builder`, or a library call
+// with the name of that kernel.
 void PlanMatMulStep(const Node& region, const MatMulPlan& matmul, const MatMulSchedule& schedule,
                     const PlanOptions& options, KernelBuilder& builder, Step& step);
 

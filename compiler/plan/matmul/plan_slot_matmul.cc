@@ -15,8 +15,8 @@ constexpr int64_t kLanes = 4;  // 16 bytes of sums
 
 int64_t RoundUp(int64_t number, int64_t step) { return (number + step - 1) / step * step; }
 
-// What a block or a cluster makes, and how its warps share it out: columns first, then the depth of
-// long sums, then groups of rows.
+// The tile of a block or a cluster, and how it is divided among the warps: first by columns, then
+// by the depth of long sums, then by groups of rows.
 struct SlotTile {
   int64_t rows = 0, columns = 0;
   int cluster_blocks = 1, group_warps = 1, column_warps = 1, depth_warps = 1;
@@ -25,9 +25,9 @@ struct SlotTile {
       : rows(tile_rows), cluster_blocks(blocks) {
     const int64_t depth = CeilDiv(all_terms, blocks);
     columns = std::min(RoundUp(all_columns, kPairColumns), kMostColumnsOfSlots);
-    // A warp has two pairs of pieces at least, where there are as many.
+    // A warp has at least two pairs of pieces if the tile has that many.
     while (column_warps < 4 && columns % (4 * kPairColumns * column_warps) == 0) column_warps *= 2;
-    // Of many rows there are groups to be shared out.
+    // With many rows, groups are left to divide among the warps.
     const int most = rows > 2 * kGroupRows ? kMostDepthWarps / 2 : kMostDepthWarps;
     while (depth_warps < most && depth_warps * column_warps < kWarps &&
            depth_warps * 4 * pack < depth)
@@ -65,13 +65,14 @@ class SlotPlanner : ProductPlanner {
     const Expr tiles_in_all = CeilDiv(matmul_.m, tile_.rows, builder_.ranges()) * column_tiles;
     LaunchTiles(tiles_in_all, tile_.rows, tile_.columns);
     plan.shared_bytes = static_cast<int>(tile_.SharedBytes());
-    const CExpr rows = names.Constant("tile_rows", tile_.rows, "of a block");
-    const CExpr width = names.Constant("tile_columns", tile_.columns, "of a block");
+    const CExpr rows = names.Constant("tile_rows", tile_.rows, "of a block's tile");
+    const CExpr width = names.Constant("tile_columns", tile_.columns, "of a block's tile");
     const CExpr group_warps =
-        names.Constant("group_warps", tile_.group_warps, "that share out the rows");
-    const CExpr column_warps = names.Constant("column_warps", tile_.column_warps, "side by side");
+        names.Constant("group_warps", tile_.group_warps, "warps that divide the groups of rows");
+    const CExpr column_warps =
+        names.Constant("column_warps", tile_.column_warps, "warps along the columns");
     const CExpr depth_warps =
-        names.Constant("depth_warps", tile_.depth_warps, "that share out the sums");
+        names.Constant("depth_warps", tile_.depth_warps, "warps that split each sum");
     std::vector<CExpr> shape = {TensorCoreArithmetic(dtype(), precision_),
                                 rows,
                                 width,
@@ -81,7 +82,7 @@ class SlotPlanner : ProductPlanner {
     if (IsShared()) shape.push_back(ClusterBlocks());
     builder_.Append(Statement::Using("Shape", Template("SlotShape", std::move(shape))));
     DeclareSharedMemory(builder_);
-    const CExpr tiles = names.Constant("column_tiles", column_tiles, "tiles side by side");
+    const CExpr tiles = names.Constant("column_tiles", column_tiles, "tiles along the columns");
     const CExpr tile = NumberOfTile(tiles_in_all);
     Let("first_row", tile / tiles * rows, 0, matmul_.m - 1);
     Let("first_column", tile % tiles * width, 0, matmul_.n - 1);
@@ -90,7 +91,8 @@ class SlotPlanner : ProductPlanner {
     builder_.Blank();
     left_ = LeftFrom("first_row");
     pack_ = names.Constant("pack", PackElements(), "elements of one load");
-    builder_.Comment("memory.sums = " + a_.word() + " x what the slots name of " + b_.word());
+    builder_.Comment("memory.sums = " + a_.word() + " x the matrices of " + b_.word() +
+                     " that the slots select");
     builder_.AppendCall(Call(Template("MultiplyBySlots", {"Shape", pack_, IsTransposed()}),
                              {left_, slot, b_, "first_column", columns_, depth_, "memory"}));
     builder_.Blank();
@@ -101,16 +103,16 @@ class SlotPlanner : ProductPlanner {
   }
 
  private:
-  // Neighbours that a thread takes of a row: 16 bytes, or as many as four threads fill with a step
-  // of halves.
+  // The number of consecutive elements of a row that a thread loads at once.
   int64_t PackElements() const { return dtype() != Dtype::kF32 && depth() % 32 == 0 ? 8 : 4; }
   CExpr IsTransposed() const { return matmul_.b.transposed ? "true" : "false"; }
 
-  // Four neighbours at a time; each block of a cluster stores some of the rows.
+  // Stores the tile, four consecutive elements at a time. Each block of a cluster stores a part of
+  // the rows.
   void StoreTile(CExpr rows) {
     IndexWriter& names = builder_.expressions();
     rows = ShareOfRows(tile_.rows, rows);
-    const CExpr lanes = names.Constant("lanes", kLanes, "neighbours that a thread makes at once");
+    const CExpr lanes = names.Constant("lanes", kLanes, "elements that a thread computes at once");
     const int64_t vectors = tile_.columns / kLanes;
     const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
     const Statement header =
@@ -142,7 +144,7 @@ class SlotPlanner : ProductPlanner {
   CExpr left_, pack_;
 };
 
-// The product as others are planned: rows by a matrix, of which the bank has many.
+// The product in the form of other products: rows times one matrix of the bank.
 MatMulPlan PlanOf(const Node& region) {
   const Node& product = SlotProductOf(region);
   MatMulPlan plan;
@@ -170,7 +172,7 @@ KernelPlan PlanSlotMatMul(const Node& region, const PlanOptions& options, Kernel
 }
 
 int ClusterOfSlots(const Node& slot_matmul, const PlanOptions& options) {
-  constexpr int64_t kMostColumns = 64, kLeastTerms = 64;  // of a tile; of a block
+  constexpr int64_t kMostColumns = 64, kLeastTerms = 64;  // per tile; per block
   constexpr int kMostBlocks = 8;
   const int64_t columns = slot_matmul.result()->type.shape.back().AsConstant().value_or(0);
   const int64_t terms = slot_matmul.operand(0)->type.shape.back().AsConstant().value_or(0);

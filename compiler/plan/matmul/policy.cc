@@ -19,7 +19,7 @@ constexpr Warpgroup ByWarpgroups(int rows, int columns, int stages) {
   return {{rows, columns, stages, {}}};
 }
 
-// rows, columns, chunk bytes, warps (of rows, columns, and that share out the sums), stages
+// rows, columns, chunk bytes, warps (along rows, along columns, along the depth), stages
 constexpr Tile kTiles[] = {
     ByWarps(16, 32, 256, 1, 1, 8, 4),   ByWarps(16, 64, 256, 1, 2, 4, 3),
     ByWarps(32, 32, 256, 2, 1, 4, 3),   ByWarps(64, 32, 256, 2, 1, 4, 3),
@@ -28,7 +28,8 @@ constexpr Tile kTiles[] = {
     ByWarps(128, 128, 128, 4, 2, 1, 3), ByWarps(16, 32, 512, 1, 1, 8, 3),
     ByWarps(32, 64, 256, 1, 2, 4, 3),   ByWarps(128, 64, 128, 4, 2, 1, 3),
 };
-// rows, columns, stages. Of split floats a thread holds sums twice, and stages are twice as large.
+// rows, columns, stages. With split floats, a thread holds the sums twice, and stages are twice as
+// large.
 constexpr Warpgroup kSplitWarpgroups[] = {
     ByWarpgroups(64, 64, 3),  ByWarpgroups(64, 128, 3),  ByWarpgroups(64, 128, 4),
     ByWarpgroups(128, 64, 4), ByWarpgroups(128, 128, 3),
@@ -39,7 +40,7 @@ constexpr Warpgroup kShortWarpgroups[] = {
     ByWarpgroups(128, 256, 4),
 };
 
-// Of E4M3 a thread holds the sums of a chunk, too.
+// With E4M3, a thread also holds the sums of a chunk.
 constexpr Warpgroup kFloat8Warpgroups[] = {
     ByWarpgroups(64, 64, 4),   ByWarpgroups(64, 64, 6),   ByWarpgroups(64, 128, 4),
     ByWarpgroups(128, 128, 4), ByWarpgroups(128, 128, 6), ByWarpgroups(128, 192, 4),
@@ -50,8 +51,7 @@ constexpr Warpgroup kShortFloat8Warpgroups[] = {
     ByWarpgroups(128, 128, 3), ByWarpgroups(128, 128, 6), ByWarpgroups(128, 256, 4),
 };
 
-// Tiles of the lists above, by what tells them apart. A tile that is planned is one that is
-// measured.
+// Finds tiles in the lists above, so that each planned tile is one that tuning measures.
 consteval Tile Warps(int rows, int columns, int chunk_bytes, int stages) {
   for (const Tile& tile : kTiles) {
     if (tile.rows == rows && tile.columns == columns && tile.chunk_bytes == chunk_bytes &&
@@ -83,7 +83,7 @@ constexpr int64_t kAny = INT64_MAX, kWide = kNarrowColumns + 1;
 
 constexpr Tile kShortSums = Warps(16, 32, 256, 4), kTinySums = Warps(64, 64, 128, 3);
 
-// Products that read their operands. A tile that is half empty loses to the one before.
+// Products that read both operands. A tile that is half empty is slower than the one before it.
 //
 //   tile                   columns: least, most
 constexpr Planned<Tile> kReadByWarps[] = {
@@ -121,9 +121,10 @@ constexpr Planned<Warpgroup> kReadShortFloat8[] = {
     {ShortFloat8(128, 128, 3), 65, kAny},
 };
 
-// Products that make the left one. Each column of tiles makes it again, and few rows wait for the
-// weights, which warpgroups keep up with. For split floats panels hold these twice, so that tiles
-// by warps, which split them, are ahead for few rows.
+// Products whose kernel computes the left operand. Each column of tiles computes it again. With few
+// rows, a kernel is limited by reading the weights, and warpgroups keep up with that. The panels of
+// split floats hold each weight twice, so that warp tiles, which split weights themselves, are
+// faster for few rows.
 //
 //   tile                   columns: least, most; from row
 constexpr Planned<Tile> kMakeByWarps[] = {
@@ -151,12 +152,12 @@ constexpr Planned<Warpgroup> kMakeShort[] = {
     {Short(128, 256, 4), 129, kAny, 65},
 };
 
-// The measurements are of an H200 and lie in tests/gpu/results/; without warpgroups products are
-// planned by the same numbers, in blocks for the GPU's own multiprocessors.
+// The measurements were made on an H200 and are in tests/gpu/results/. GPUs without warpgroup
+// products use the same numbers, with the number of multiprocessors of the GPU.
 constexpr MatMulPolicy kPolicies[] = {
     // 2026-11-26-h200-two-halves.txt (large tiles, pairs), 2026-11-23-h200-clusters.txt (split-K),
-    // 2026-11-23-h200-few-rows.txt (groups), 2026-11-23-h200-sizes.txt, part 3 (second waves). More
-    // than two blocks for a few tiles would take longer to compile than they are worth:
+    // 2026-11-23-h200-few-rows.txt (groups), 2026-11-23-h200-sizes.txt, part 3 (second waves).
+    // Clusters of more than two blocks for few tiles do not pay for their compile time:
     // 2026-11-23-h200-waves.txt.
     {.by_warpgroups = true,
      .arithmetic = Arithmetic::kSplit,
@@ -188,7 +189,7 @@ constexpr MatMulPolicy kPolicies[] = {
      .most_own_elements = 1 << 18,
      .most_blocks_of_few = 4,
      .fewest_measured_rows = 17},
-    // The same; groups of halves are no faster than tiles.
+    // The same sources. With 16-bit operands, groups are no faster than tiles.
     {.by_warpgroups = true,
      .arithmetic = Arithmetic::kHalf,
      .makes_operand = false,
@@ -199,7 +200,7 @@ constexpr MatMulPolicy kPolicies[] = {
      .most_own_elements = 1 << 16,
      .most_blocks_of_few = 4,
      .fewest_measured_rows = 17},
-    // Codes in fp8, which smaller tiles decode. They have no library.
+    // Codes in fp8, which warp tiles decode. There is no library product for them.
     // 2026-11-27-h200-fp8-products.txt.
     {.by_warpgroups = true,
      .arithmetic = Arithmetic::kFloat8,
@@ -245,7 +246,7 @@ constexpr MatMulPolicy kPolicies[] = {
      .most_rows_at_once = 8,
      .most_own_terms = 1024,
      .most_own_elements = 1 << 16},
-    // 2026-11-24-h200-prologue.txt, all that make their operand.
+    // 2026-11-24-h200-prologue.txt, for all products that compute their left operand.
     {.by_warpgroups = true,
      .arithmetic = Arithmetic::kSplit,
      .makes_operand = true,

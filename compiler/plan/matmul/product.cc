@@ -9,8 +9,9 @@ namespace fusec {
 
 namespace {
 
-// Batch dims as one count and one stride: both operands' batch dims must be the result's, or all 1
-// (the matrix is repeated).
+// Sets `stride`, the elements between the matrices of consecutive products, for an operand of
+// `shape`. Its batch dims must be those of the result, or all 1 (stride 0: all products share one
+// matrix); else returns false.
 bool BatchStride(ShapeRef shape, ShapeRef result, Expr& stride) {
   const Shape batch(shape.begin(), shape.end() - 2);
   const Expr count = Product(batch);
@@ -23,7 +24,7 @@ bool BatchStride(ShapeRef shape, ShapeRef result, Expr& stride) {
   return true;
 }
 
-// Whether `type` has a row of the result for each of a few matrices.
+// Whether `type` has one row of the result's columns for each of several (not too many) matrices.
 bool HasRowOfEachMatrix(const TensorType& type, const MatMulPlan& plan) {
   const int64_t matrices = plan.batch.AsConstant().value_or(0);
   return matrices > 1 && matrices <= kMostMatrices && type.rank() > 2 &&
@@ -31,7 +32,7 @@ bool HasRowOfEachMatrix(const TensorType& type, const MatMulPlan& plan) {
          type.ElementCount() == plan.batch * plan.n;
 }
 
-// Makes what `add` adds the bias or the addend of the plan, if it can be that.
+// Makes the other operand of `add` the bias or the addend of the plan, if possible.
 bool Adds(const Node& region, const Node& add, TargetKind target, MatMulPlan& plan) {
   const int side = OperandOf(region, add.operand(1)) ? 1 : 0;
   const Value* other = OperandOf(region, add.operand(side));
@@ -95,7 +96,7 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
   if (!BatchStride(a, d, plan.a.batch_stride) || !BatchStride(b, d, plan.b.batch_stride)) {
     return std::nullopt;
   }
-  // One shared right-hand matrix: the batch is just more rows.
+  // If all products share one right-hand matrix, the batch only adds rows.
   if (plan.b.batch_stride.IsConstant(0) && !plan.a.transposed &&
       !plan.a.batch_stride.IsConstant(0)) {
     plan.m = plan.batch * plan.m;

@@ -26,7 +26,7 @@ void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
     depth_ = builder_.SizeParameter("depth", depth(), "terms of each sum, last axis of operands");
     builder_.expressions().NameColumns(columns(), columns_);
   } else {
-    // The result, unless it is a view of other rows.
+    // The columns are named after the result, unless it is a view with other rows.
     const Shape& shape = matmul_.result->type.shape;
     const bool has_columns = !shape.empty() && shape.back() == matmul_.n;
     const std::string name =
@@ -35,7 +35,7 @@ void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
         builder_.Write(matmul_.n, Only({0, name + "_columns", "last axis of \"" + name + "\""}));
     const std::string left =
         matmul_.made ? ModelName(matmul_.made->name) : NameOf(builder_, matmul_.a.value);
-    // The last axis of weights, unless they lie the other way round.
+    // The depth is also the last axis of the weights, if these are transposed.
     const std::string right =
         matmul_.b.transposed ? " and of \"" + NameOf(builder_, matmul_.b.value) + "\"" : "";
     depth_ = builder_.Write(matmul_.k,
@@ -64,15 +64,14 @@ CExpr ProductPlanner::OfMatrix(const Expr& stride, const CExpr& name, std::vecto
 CExpr ProductPlanner::ChooseMatrix(const CExpr& number, const CExpr& together) {
   if (matrices() == 1) return together;
   IndexWriter& names = builder_.expressions();
-  const CExpr count =
-      names.Constant("matrices", matrices(), "products, each of matrices of its own");
+  const CExpr count = names.Constant("matrices", matrices(), "independent products");
   Let("matrix", (together.empty() ? number : number / together) % count, 0, matrices() - 1);
   const auto of_matrix = [&](const MatMulPlan::Operand& operand, const CExpr& place) {
     const std::string& name = place.word();
     std::vector<SizeName> sizes = SizesOf(name, operand.value->type.shape);
     if (const auto stride = operand.batch_stride.AsConstant())
       sizes.insert(sizes.begin(),
-                   {*stride, name + "_matrix_elements", "of a matrix of \"" + name + "\""});
+                   {*stride, name + "_matrix_elements", "elements per matrix of \"" + name + "\""});
     return OfMatrix(operand.batch_stride, place, std::move(sizes));
   };
   if (!a_.empty()) a_ = of_matrix(matmul_.a, a_);
@@ -86,7 +85,7 @@ Exprs ProductPlanner::IndexOf(const Expr& row, const Expr& column) {
 
 Exprs ProductPlanner::IndexOf(const Value* value, const Expr& row, const Expr& column) {
   const Shape& shape = value->type.shape;
-  // As other ops index an axis of one element.
+  // Other ops index an axis of one element with 0.
   const auto along = [](const Expr& extent, const Expr& place) {
     return extent.IsConstant(1) ? Expr(0) : place;
   };
@@ -155,16 +154,17 @@ std::string ProductPlanner::OpsInWords(bool behind_product) const {
 
 CExpr ProductPlanner::ClusterBlocks() {
   return builder_.expressions().Constant("cluster_blocks", cluster_blocks_,
-                                         "that share out the sums");
+                                         "blocks that split each sum");
 }
 
 void ProductPlanner::LaunchTiles(const Expr& tiles, int64_t rows, int64_t columns) {
   KernelPlan& plan = builder_.plan();
   plan.cluster_blocks = cluster_blocks_;
   plan.blocks = tiles * cluster_blocks_;
-  plan.launch_in_words = (IsShared() ? "a cluster of " + std::to_string(cluster_blocks_) + " makes "
-                                     : "a block makes ") +
-                         std::to_string(rows) + " x " + std::to_string(columns) + " of the result";
+  plan.launch_in_words =
+      (IsShared() ? "a cluster of " + std::to_string(cluster_blocks_) + " computes "
+                  : "a block computes ") +
+      std::to_string(rows) + " x " + std::to_string(columns) + " of the result";
 }
 
 CExpr ProductPlanner::NumberOfTile(const Expr& tiles) {
@@ -175,8 +175,8 @@ CExpr ProductPlanner::NumberOfTile(const Expr& tiles) {
 
 CExpr ProductPlanner::ShareOfRows(int64_t rows, const CExpr& name) {
   if (!IsShared()) return name;
-  const CExpr share =
-      builder_.expressions().Constant("block_rows", rows / cluster_blocks_, "that a block stores");
+  const CExpr share = builder_.expressions().Constant("block_rows", rows / cluster_blocks_,
+                                                      "rows that a block stores");
   Let("first_tile_row", BlockNumber() % ClusterBlocks() * share, 0, rows - 1);
   return share;
 }
@@ -188,7 +188,7 @@ void ProductPlanner::EndTile() {
 }
 
 CExpr ProductPlanner::ReadSlot(const Node& slot_matmul, const CExpr& rows) {
-  builder_.Comment("The slot of row number threadIdx.x of the tile.");
+  builder_.Comment("Thread i reads the slot of row i of the tile.");
   builder_.Append(Statement::Declare("int", "slot", -1));
   Let("slot_row", CExpr("first_row") + "threadIdx.x", 0, matmul_.m - 1);
   builder_.Open(/*is_branch=*/true);

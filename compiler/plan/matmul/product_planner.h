@@ -11,20 +11,21 @@
 
 namespace fusec {
 
-// The value outside the region that holds the bytes of `value`: an operand, perhaps reshaped; null
-// for anything else.
+// The operand of the region that `value` is, perhaps reshaped; null for any other value.
 const Value* OperandOf(const Node& region, const Value* value);
 
-// What kernels for matrix products have in common: names and operands, which of several products a
-// block makes, and the epilogue, from one element of a product to the region's results there.
+// The common parts of kernels for matrix products: names and operands, which of several products a
+// block computes, and the epilogue, which computes the region's results from an element of the
+// product.
 class ProductPlanner {
  protected:
   ProductPlanner(const Node& region, const MatMulPlan& matmul, KernelBuilder& builder);
 
-  // Names the sizes, as constants or as parameters of the kernel, and makes a_ a parameter, unless
-  // the kernel makes it; b_ too, where it reads weights as they are.
+  // Names the sizes, as constants or (takes_sizes) as parameters of the kernel. Makes a_ a
+  // parameter, unless the kernel computes it, and b_ if the kernel reads weights in their plain
+  // layout (reads_weights).
   void NameOperands(bool reads_weights, bool takes_sizes);
-  // The kernel, which reads `more_bytes` beside its operands.
+  // Finishes the kernel, which reads `more_bytes` in addition to its operands.
   KernelPlan Finish(int64_t more_bytes);
 
   int64_t columns() const { return *matmul_.n.AsConstant(); }
@@ -36,63 +37,66 @@ class ProductPlanner {
 
   // blockIdx.x, in the type of indices.
   CExpr BlockNumber() const { return fusec::BlockNumber(builder_); }
-  // The smaller of a `constant`, which is an int, and another.
+  // The minimum of `constant`, which is an int, and `other`.
   CExpr MinOf(const CExpr& constant, const CExpr& other);
   void Let(const std::string& name, const CExpr& value, const Expr& low, const Expr& high);
 
-  // How many rows the result has.
-  CExpr RowCount() { return builder_.Write(matmul_.m, CountOf("rows", "of the result")); }
+  // The number of rows of the result.
+  CExpr RowCount() { return builder_.Write(matmul_.m, CountOf("rows", "rows of the result")); }
 
-  // From the operand that is called `name` on: the block's matrix of several, `stride` elements
-  // each, as `sizes` call them.
+  // Points to the block's matrix in the operand called `name`, which has one matrix for each
+  // product, `stride` elements apart; `sizes` are names for the stride.
   CExpr OfMatrix(const Expr& stride, const CExpr& name, std::vector<SizeName> sizes);
-  // Which of the products the block takes part in, by its `number`. Of every `together` neighbours
-  // all take part in the same one. Returns how many blocks are neighbours of any product.
+  // Writes which of the products a block works on, given its `number`. All of `together`
+  // consecutive blocks (one if it is empty) work on the same product. Returns the number of
+  // consecutive blocks after which the products repeat: `together` times the number of products.
   CExpr ChooseMatrix(const CExpr& number, const CExpr& together);
 
-  // What is multiplied from row `first_row` on (a local, or none for row 0): a place in memory, or
-  // the function that makes it (made_operand.cuh), which is written here. Needs the matrix to be
-  // chosen.
+  // The left operand from row `first_row` on (a local; empty for row 0): a pointer, or the function
+  // that computes it (made_operand.cuh), which is written here. ChooseMatrix must precede it.
   CExpr LeftFrom(const CExpr& first_row);
 
-  // How many neighbours of a made row are made together: those of 16 bytes, or fewer that lie in
-  // one row of what the operand is a view of.
+  // The number of consecutive elements of a computed row that are computed together: 16 bytes, or
+  // fewer if they would not lie in one row of the value that the operand is a view of.
   int64_t PackLanes() const;
-  // Writes how that function makes a pack of `lanes` elements, from `first` on, of a made row; and
-  // how it does so where the operand concatenates columns of several parts.
+  // Write the code of that function: it returns a pack of `lanes` elements of a computed row, from
+  // `first` on. The second one is for operands that concatenate the columns of several parts.
   void ReturnPack(const Expr& row, const Expr& first, int64_t lanes, const CExpr& lanes_name);
   void ReturnPackOfParts(const Expr& row, int64_t lanes, const CExpr& lanes_name);
-  // The element of a made row with which pack number `pack` begins, of `lanes` elements each;
-  // writes down where that is.
+  // Writes and returns the position of the first element of pack number `pack` in a computed row;
+  // packs have `lanes` elements.
   Expr FirstOfPack(int64_t lanes, const CExpr& lanes_name);
 
-  // Of tiles that a cluster of blocks makes, which share out the sums, where there are several:
+  // Functions for tiles whose depth the blocks of a cluster may split:
   bool IsShared() const { return cluster_blocks_ > 1; }
   CExpr ClusterBlocks();
-  // Sets the launch of tiles of `rows` x `columns`, `tiles` in all.
+  // Sets the launch shape for `tiles` tiles of `rows` x `columns`.
   void LaunchTiles(const Expr& tiles, int64_t rows, int64_t columns);
-  // The number of the tile, which is written down where it is not that of the block.
+  // The number of the block's tile; a local if it is not the number of the block.
   CExpr NumberOfTile(const Expr& tiles);
-  // How many of a tile's `rows` the block stores; of a cluster, from first_tile_row on.
+  // How many of a tile's `rows` the block stores. In a cluster, these begin at the local
+  // first_tile_row.
   CExpr ShareOfRows(int64_t rows, const CExpr& name);
   CExpr FromTileRow(const CExpr& from) const { return IsShared() ? "first_tile_row" + from : from; }
   void EndTile();
 
-  // The slot, for `slot_matmul`, of row number threadIdx.x of the `rows` of a tile; -1 for none.
+  // Writes how thread number threadIdx.x reads the slot of that row of the tile for `slot_matmul`,
+  // -1 for none. The tile has `rows` rows.
   CExpr ReadSlot(const Node& slot_matmul, const CExpr& rows);
 
-  // Where a value of the product's rows has the element at `row` and `column`.
+  // The index of the element at `row` and `column` in a value that has the rows of the product.
   Exprs IndexOf(const Value* value, const Expr& row, const Expr& column);
-  // The same of the product.
+  // The same for the product.
   Exprs IndexOf(const Expr& row, const Expr& column);
-  // The epilogue for that element, whose value is `product`.
+  // Writes the epilogue for the element at `row` and `column`, whose value is `product`.
   void StoreElement(const Expr& row, const Expr& column, const CExpr& product);
-  // The region's results there, of which reshapes are left out.
+  // The region's results for that element; reshapes of the results are skipped.
   std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column, const CExpr& product);
   void Store(ArrayRef<Expr> index, ArrayRef<Scalar> results);
-  // What the epilogue reads of weights that have one element for each column, such as a bias.
+  // Writes the loads of weights that have one element per column and that the epilogue reads, such
+  // as a bias.
   void ReadColumnWeights(const Expr& column);
-  // The ops in front of the product or behind it.
+  // The names of the ops before the product, or after it.
   std::string OpsInWords(bool behind_product) const;
   std::string EpilogueInWords() const;
 
@@ -101,14 +105,13 @@ class ProductPlanner {
   KernelBuilder& builder_;
   RegionLowering lowering_;
   const Node* product_ = nullptr;
-  int cluster_blocks_ = 1;              // that make a tile, which planners set first
-  const Node* last_in_tile_ = nullptr;  // what the epilogue begins behind: the product, mostly
-  CExpr a_, b_;                         // a_: also the function that makes it
-  CExpr columns_, depth_;               // what the kernel calls these
+  int cluster_blocks_ = 1;              // that compute a tile; planners set it first
+  const Node* last_in_tile_ = nullptr;  // the epilogue follows it: usually the product
+  CExpr a_, b_;                         // a_ may also be the function that computes it
+  CExpr columns_, depth_;               // the names of these sizes
 };
 
-// The kernels of schedules, but for those that other planners make; `tile` is a Tile or a
-// Warpgroup.
+// Plan the kernels of the schedules Rows, and Tile or Warpgroup (`tile`).
 KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const schedule::Rows& rows,
                           KernelBuilder& builder);
 KernelPlan PlanMatMulTile(const Node& region, const MatMulPlan& matmul, const MatMulSchedule& tile,

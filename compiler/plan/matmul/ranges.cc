@@ -36,7 +36,7 @@ MatMulRanges WithEnds(MatMulRanges ranges, const Ranges::Interval& rows) {
     if (i + 1 < ranges.size()) ranges[i].to = ranges[i + 1].from.rows - 1;
     if (ranges[i].to < rows.low || ranges[i].from.rows > rows.high) continue;
     needed.push_back(ranges[i]);
-    // What is behind kernels for few rows begins where these end, on any GPU.
+    // The range after the kernels for few rows begins where these end, on any GPU.
     if (i > 0 && std::holds_alternative<schedule::Rows>(ranges[i - 1].schedule))
       needed.back().from.by_waves = false;
   }

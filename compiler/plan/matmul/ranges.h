@@ -8,43 +8,43 @@
 
 namespace fusec {
 
-// The first of the rows that something serves.
+// The smallest number of rows that a schedule serves.
 struct FirstRows {
   int64_t rows = 0;
-  bool by_waves = false;  // it follows from how many blocks the GPU runs at once
+  bool by_waves = false;  // it depends on how many blocks the GPU runs at once
 
   FirstRows(int64_t rows, bool by_waves = false) : rows(rows), by_waves(by_waves) {}
   std::strong_ordering operator<=>(const FirstRows& other) const { return rows <=> other.rows; }
   bool operator==(const FirstRows& other) const { return rows == other.rows; }
 };
 
-// A way to make a product and the rows that it serves, inclusive.
+// A schedule of a product, and the range of rows from..to (inclusive) that it serves.
 struct MatMulRange {
   MatMulSchedule schedule;
   FirstRows from = 0;
   int64_t to = INT64_MAX;
 };
 
-// Ranges in the making: by rising `from`. Their ends are set when all are there, but for those of
-// kernels for few rows (schedule::Rows), which come first and say where they end.
+// A list of ranges under construction, in ascending order of `from`. The ranges of kernels for few
+// rows (schedule::Rows) come first and have their `to`; WithEnds sets the ends of the others.
 using MatMulRanges = std::vector<MatMulRange>;
 
-// The first rows that the kernels for few leave.
+// The smallest number of rows that the kernels for few rows do not serve.
 int64_t FirstOfMany(const MatMulRanges& ranges);
-// Lets a schedule follow from `from` rows on, behind the kernels for few, in place of what would
-// begin there or later.
+// Lets a schedule serve from `from` rows on, but never rows that the kernels for few rows serve. It
+// replaces the ranges that begin there or later.
 void Follow(const MatMulSchedule& schedule, FirstRows from, MatMulRanges& ranges);
-// Lets one serve from `from` rows up to `to`, in place of what begins there.
+// Lets a schedule serve from..to rows, in place of the ranges that begin there.
 void ServeInPlace(const MatMulSchedule& schedule, int64_t from, int64_t to, MatMulRanges& ranges);
-// Those that serve some rows of `rows`, with their ends.
+// The ranges that serve some of `rows`, with their ends set.
 MatMulRanges WithEnds(MatMulRanges ranges, const Ranges::Interval& rows);
 
-// The fewest rows of each of `matrices` products of `n` columns that take more than `blocks`
-// blocks, which the GPU runs at once.
+// The fewest rows, for each of `matrices` products of `n` columns, with which `tile` needs more
+// than `blocks` blocks, the number that the GPU runs at once.
 FirstRows RowsBeyond(int64_t blocks, const schedule::ResultTile& tile, int64_t n, int64_t matrices);
-// The fewest rows that give `tile` as many blocks.
+// The fewest rows with which `tile` has at least `blocks` blocks.
 FirstRows RowsFor(int64_t blocks, const schedule::ResultTile& tile, int64_t n, int64_t matrices);
-// The fewest rows that fill half of a tile: with less, a smaller one is ahead.
+// The fewest rows that fill half of a tile. With fewer rows, a smaller tile is faster.
 int64_t HalfOf(const schedule::ResultTile& tile);
 
 }  // namespace fusec

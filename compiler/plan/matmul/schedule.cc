@@ -20,7 +20,7 @@ std::string ExtentsInWords(const ResultTile& tile) {
   return "tile of " + Number(tile.rows) + " x " + Number(tile.columns);
 }
 
-// The sums of a tile, as TileShape and WarpgroupShape keep them: rows are padded by 8.
+// The bytes of a tile's sums in TileShape and WarpgroupShape, whose rows are padded by 8 elements.
 int SumBytes(const ResultTile& tile) {
   return tile.split_k.warps * tile.rows * (tile.columns + 8) * static_cast<int>(sizeof(float));
 }
@@ -31,13 +31,14 @@ bool AreExtents(std::initializer_list<int> extents) {
                      [](int extent) { return extent >= 1 && extent <= kMost; });
 }
 
-// Of a row of the left operand, as a tile by warpgroups reads it: a byte for each code in fp8.
+// The bytes of a row of the left operand that a warpgroup tile reads: one byte for each fp8 code.
 int64_t LeftRowBytes(const MatMulPlan& matmul, Arithmetic arithmetic) {
   return IsFloat8(arithmetic) ? *matmul.k.AsConstant() : RowBytes(matmul);
 }
 
-// Tiles of other extents are divided by zero, or compile to nothing.
-constexpr const char* kNoSuchTile = "there is no such tile";
+// Tiles with other extents would cause a division by zero or would not compile.
+constexpr const char* kNoSuchTile =
+    "a tile has extents of 1 to 1024, a warpgroup tile a multiple of 64 rows";
 
 }  // namespace
 
@@ -64,7 +65,7 @@ std::string Rows::Words() const {
 }
 
 std::string Rows::Problem() const {
-  return AreExtents({most_rows, split_k.warps}) ? "" : "there are no such rows";
+  return AreExtents({most_rows, split_k.warps}) ? "" : "rows and warps must be 1 to 1024";
 }
 
 bool Rows::Fits(const MatMulPlan& matmul, const PlanOptions& options) const {
@@ -79,7 +80,7 @@ std::string Tile::Words() const {
          " bytes";
 }
 
-// As TileShape::Memory.
+// The size of TileShape::Memory.
 int Tile::SharedBytes(Arithmetic) const {
   constexpr int kPaddingBytes = 16;
   return std::max(stages * (rows + columns) * (chunk_bytes + kPaddingBytes), SumBytes(*this));
@@ -107,7 +108,7 @@ std::string Warpgroup::Words() const {
          (split_k.blocks > 1 ? ", clusters of " + Number(split_k.blocks) + " blocks" : "");
 }
 
-// As WarpgroupShape::Memory.
+// The size of WarpgroupShape::Memory.
 int Warpgroup::SharedBytes(Arithmetic arithmetic) const {
   constexpr int kAlignment = 1024;  // of panels
   const int most = std::max(stages * StageBytes(arithmetic), SumBytes(*this));
@@ -118,7 +119,8 @@ int Warpgroup::SharedBytes(Arithmetic arithmetic) const {
          kAlignment;
 }
 
-// Of split floats, panels hold twice as many numbers of each row, as two halves each.
+// A panel holds halves: of split floats it has 64 numbers of a row, which take 256 bytes in the
+// left operand.
 int Warpgroup::ChunkBytes(Arithmetic arithmetic) {
   switch (arithmetic) {
     case Arithmetic::kTf32:
@@ -137,7 +139,7 @@ int64_t Warpgroup::Chunks(const MatMulPlan& matmul, Arithmetic arithmetic) {
   return CeilDiv(LeftRowBytes(matmul, arithmetic), ChunkBytes(arithmetic));
 }
 
-// Panels have both halves of split floats.
+// Split floats have two panels per chunk, for `high` and `low`.
 int Warpgroup::StageBytes(Arithmetic arithmetic) const {
   const int parts = arithmetic == Arithmetic::kSplit ? 2 : 1;
   return rows * ChunkBytes(arithmetic) + columns * parts * kPanelBytes;
@@ -215,8 +217,8 @@ Arithmetic ArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options) {
 }
 
 Arithmetic WarpgroupArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options) {
-  // Tensor cores keep 14 bits of sums of E4M3: of 32 additions that loses less than a tenth of what
-  // rounding the factors has lost.
+  // Tensor cores keep 14 bits of the sums of E4M3 products. Over 32 additions, that loses less than
+  // a tenth of what the rounding of the operands to E4M3 has lost.
   constexpr int64_t kShortSum = 1024;
   if (matmul.codes == nullptr || matmul.factors == nullptr) return ArithmeticOf(matmul, options);
   return *matmul.k.AsConstant() <= kShortSum ? Arithmetic::kShortFloat8 : Arithmetic::kFloat8;

@@ -10,41 +10,41 @@
 
 namespace fusec {
 
-// Split-K: who shares out the terms of a sum of the product, in powers of two. The parts are added
-// where they meet: of warps in the block's shared memory, of blocks in that of their cluster. (An
-// algorithm of the library splits sums by itself, see schedule::Library. Shares that are products
-// of their own are made by the pass share-long-sums.)
+// Split-K: how many warps of a block and how many blocks of a cluster split the terms of each sum
+// of the product; both are powers of two. The partial sums are added in the shared memory of the
+// block or of the cluster. (Algorithms of the library may split sums themselves, see
+// schedule::Library. The pass share-long-sums splits long sums into several products.)
 struct SplitK {
-  int warps = 1;   // of a block
-  int blocks = 1;  // of a cluster
+  int warps = 1;   // per block
+  int blocks = 1;  // per cluster
 
   bool operator==(const SplitK&) const = default;
 };
 
-// Blocks of a cluster, at most: as many as every GPU with clusters grants.
+// The most blocks of a cluster: as many as every GPU with clusters supports.
 inline constexpr int kMostClusterBlocks = 8;
 
-// The ways to make a product. Each is a small type that answers the same questions:
+// The ways to compute a product (schedules). Each is a small type with the same members:
 //
-//   kKind, EachField  what its JSON says (schedule_json.cc)
-//   Suffix            what the names of its kernels add to their region's: "", "_tile_64x64"
-//   Words             what people read of it; "" for nothing worth saying
-//   MostRows          rows above cannot be made so
-//   BlockSize         threads of a block, unless a LaunchShape asks for others; 0 leaves it to the
+//   kKind, EachField  the contents of its JSON (schedule_json.cc)
+//   Suffix            appended to the region's name to name its kernels: "", "_tile_64x64"
+//   Words             a description for people, or ""
+//   MostRows          the most rows that it can compute
+//   BlockSize         threads per block, unless a LaunchShape sets others; 0 leaves it to the
 //                     planner of its kernel, or to the library
-//   SharedBytes       dynamic shared memory of a block
-//   Problem           why there cannot be such a kernel of any product; "" where there can
-//   Fits              whether it makes that product on the GPU of `options`
+//   SharedBytes       dynamic shared memory per block
+//   Problem           why no product can have such a kernel; "" if products can
+//   Fits              whether it can compute a product on the GPU of `options`
 //
-// How each is planned stands in plan_schedule.cc. Whether the product's kernel makes its left
-// operand is the product's to say (MatMulPlan::made), and all but the library's can.
+// plan_schedule.cc plans each of them. Whether the kernel computes the left operand itself is a
+// property of the product (MatMulPlan::made); all schedules but the library's support it.
 namespace schedule {
 
 // cuBLASLt, or oneDNN on the CPU.
 struct Library {
   static constexpr const char* kKind = "library";
-  std::string algorithm;  // of cuBLASLt, with its split-K; "" leaves it to the library
-  int place = 0;          // of the algorithm among those that the library proposes
+  std::string algorithm;  // of cuBLASLt; "" lets the library choose
+  int place = 0;          // the rank of the algorithm in the library's list
 
   bool operator==(const Library&) const = default;
   template <class Self, class Field>
@@ -61,7 +61,7 @@ struct Library {
   bool Fits(const MatMulPlan& matmul, const PlanOptions& options) const;
 };
 
-// An element of the result per thread or warp, as reductions are made.
+// One element of the result per thread or warp, as in reductions.
 struct Plain {
   static constexpr const char* kKind = "plain";
 
@@ -77,12 +77,12 @@ struct Plain {
   bool Fits(const MatMulPlan&, const PlanOptions&) const { return true; }
 };
 
-// Warps make a column of up to most_rows rows at once (matmul_rows.cuh).
+// Warps compute one column of up to most_rows rows at a time (matmul_rows.cuh).
 struct Rows {
   static constexpr const char* kKind = "rows";
   int most_rows = 1;
-  bool in_groups = false;  // blocks for each most_rows, else for all
-  SplitK split_k;          // of warps
+  bool in_groups = false;  // other blocks for each most_rows rows
+  SplitK split_k;          // across warps
 
   bool operator==(const Rows&) const = default;
   template <class Self, class Field>
@@ -94,15 +94,15 @@ struct Rows {
   std::string Suffix() const;
   std::string Words() const;
   int64_t MostRows() const { return in_groups ? INT64_MAX : most_rows; }
-  // Blocks of groups are larger: their columns share what is read of the rows.
+  // Blocks of groups are larger: their columns share the rows that are read.
   int BlockSize() const { return in_groups ? 256 : 128; }
   int SharedBytes(Arithmetic) const { return 0; }
   std::string Problem() const;
   bool Fits(const MatMulPlan& matmul, const PlanOptions& options) const;
 };
 
-// What tiles have in common: a part of the result, whose sums grow by chunks of the depth, of which
-// several stages are in shared memory.
+// The common part of tiles: a rectangle of the result. Its sums are accumulated over chunks of the
+// depth, which pass through several stages in shared memory.
 struct ResultTile {
   int rows = 0, columns = 0;
   int stages = 0;
@@ -111,12 +111,12 @@ struct ResultTile {
   bool operator==(const ResultTile&) const = default;
 };
 
-// A tile by the warps of a block (matmul_tile.cuh), which lie in rows and columns of warps. A
-// warp's part is a multiple of 16 rows and 8 columns, and of a chunk 32 bytes; a chunk is a
-// multiple of 128 bytes.
+// A tile that is computed by the warps of a block (matmul_tile.cuh), which are arranged in rows and
+// columns. A warp's part of the tile is a multiple of 16 rows and 8 columns, and its part of a
+// chunk is a multiple of 32 bytes; a chunk is a multiple of 128 bytes.
 struct Tile : ResultTile {
   static constexpr const char* kKind = "tile";
-  int chunk_bytes = 0;  // of a row of an operand
+  int chunk_bytes = 0;  // per row of an operand
   int row_warps = 0, column_warps = 0;
 
   bool operator==(const Tile&) const = default;
@@ -139,13 +139,13 @@ struct Tile : ResultTile {
   bool Fits(const MatMulPlan& matmul, const PlanOptions& options) const;
 };
 
-// A tile by four warps for each 64 rows, and four more that copy, in a block or in each of a
-// cluster (matmul_warpgroup.cuh).
+// A tile that is computed by a block, or by each block of a cluster, with one warpgroup (four
+// warps) for each 64 rows and one more that copies (matmul_warpgroup.cuh).
 struct Warpgroup : ResultTile {
   static constexpr const char* kKind = "warpgroup";
-  static constexpr int kPanelBytes = 128;  // of a row of weights
+  static constexpr int kPanelBytes = 128;  // per row of weights
   static constexpr int kGroupRows = 64;
-  static constexpr int kMostSharedBytes = 232448;  // of a GPU that has warpgroups
+  static constexpr int kMostSharedBytes = 232448;  // on GPUs with warpgroup products
 
   bool operator==(const Warpgroup&) const = default;
   template <class Self, class Field>
@@ -156,12 +156,13 @@ struct Warpgroup : ResultTile {
     field("stages", self.stages);
   }
   int groups() const { return rows / kGroupRows; }
-  // Whether two blocks share a multiprocessor, as kHasNeighbour of the kernel says, so that one
-  // stores its tile while the other multiplies.
+  // Whether two blocks share a multiprocessor, so that one stores its tile while the other
+  // multiplies. It must agree with kHasNeighbour of the kernel (warpgroup_registers.cuh).
   bool HasNeighbour(Arithmetic arithmetic, bool makes_operand) const;
-  // In a stage: of a row of either operand, and of all.
+  // The bytes of a chunk per row of the left operand, the number of chunks of a row, and the bytes
+  // of a stage.
   static int ChunkBytes(Arithmetic arithmetic);
-  static int64_t Chunks(const MatMulPlan& matmul, Arithmetic arithmetic);  // of a row
+  static int64_t Chunks(const MatMulPlan& matmul, Arithmetic arithmetic);
   int StageBytes(Arithmetic arithmetic) const;
   std::string Suffix() const;
   std::string Words() const;
@@ -170,8 +171,9 @@ struct Warpgroup : ResultTile {
   int SharedBytes(Arithmetic arithmetic) const;
   std::string Problem() const;
   bool Fits(const MatMulPlan& matmul, const PlanOptions& options) const;
-  // The same of some tile: the GPU has such products, and this is one of weights, whose panels an
-  // int must reach, and of rows that are copied in the background, by words at least.
+  // Whether some tile of this kind can compute the product: the GPU has warpgroup products, the
+  // right operand is weights whose panels can be indexed with an int, and rows are at least 4-byte
+  // aligned, so that cp.async can copy them.
   static bool Takes(const MatMulPlan& matmul, const PlanOptions& options);
 };
 
@@ -180,7 +182,7 @@ struct Warpgroup : ResultTile {
 using MatMulSchedule = std::variant<schedule::Library, schedule::Plain, schedule::Rows,
                                     schedule::Tile, schedule::Warpgroup>;
 
-// What the alternatives answer.
+// Functions that call the member of the schedule at hand.
 std::string SuffixOf(const MatMulSchedule& schedule);
 std::string WordsOf(const MatMulSchedule& schedule);
 int64_t MostRowsOf(const MatMulSchedule& schedule);
@@ -188,17 +190,17 @@ int BlockSizeOf(const MatMulSchedule& schedule);
 int SharedBytesOf(const MatMulSchedule& schedule, Arithmetic arithmetic);
 bool Fits(const MatMulSchedule& schedule, const MatMulPlan& matmul, const PlanOptions& options);
 
-// {"kind": "tile", "rows": 64, ...}, and back: throws nlohmann::json::exception where the fields
-// are those of no schedule.
+// Convert a schedule to JSON, {"kind": "tile", "rows": 64, ...}, and back. ScheduleOf throws
+// nlohmann::json::exception if the fields are not those of a schedule.
 nlohmann::ordered_json ScheduleJson(const MatMulSchedule& schedule);
 MatMulSchedule ScheduleOf(const nlohmann::ordered_json& json);
 
-// Whether kernels of ours can make the product: its operands lie as these read them.
+// Whether generated kernels can compute the product: they support the layout of its operands.
 bool TakesOwnKernel(const MatMulPlan& matmul);
 Arithmetic ArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options);
-// The same of a tile by warpgroups, which multiply codes in fp8 as they are.
+// The arithmetic of a warpgroup tile; these can multiply fp8 codes directly.
 Arithmetic WarpgroupArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options);
-// Of the rows of a product's factors.
+// The size, in bytes, of a row of the operands of a product.
 int64_t RowBytes(const MatMulPlan& matmul);
 
 }  // namespace fusec

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Writes fields; one that has the value that `unsaid` means is left out.
+// Writes fields. A field that has its default value, `unsaid`, is omitted.
 struct FieldWriter {
   Json& json;
 
@@ -45,7 +45,8 @@ struct FieldReader {
   }
 };
 
-// Makes `schedule` the alternative of that kind, from number kFrom on.
+// Reads `schedule` as the alternative of this kind; searches from alternative number kFrom on.
+// False if there is no such kind.
 template <size_t kFrom = 0>
 bool ReadKind(const std::string& kind, const Json& json, MatMulSchedule& schedule) {
   if constexpr (kFrom < std::variant_size_v<MatMulSchedule>) {

@@ -12,17 +12,18 @@ namespace {
 
 constexpr int64_t kPanelRows = 64, kPanelBytes = 128, kVectorBytes = 16;
 
-// As in tensor_core.cuh: the nearest float of 11 bits, NaN for infinities and numbers over 2^114.
+// As in tensor_core.cuh: the nearest float with 11 significant bits; NaN for infinities and for
+// magnitudes above 2^114.
 float RoundTo11Bits(float x) { return std::fmaf(x, -8192.0f, x * 8193.0f); }
 
-// visit(place of 16 bytes or less in the matrices [.., n, k], their place in panels, how many
-// bytes).
+// Calls visit(plain, in_panels, bytes) for each vector of up to 16 bytes: its byte offset in the
+// matrices [.., n, k], its byte offset in panels, and its size.
 template <class Visit>
 void ForEachVector(const std::vector<int64_t>& dims, Dtype dtype, const Visit& visit) {
   const int64_t rows = dims[dims.size() - 2], row_bytes = dims.back() * DtypeBytes(dtype);
   int64_t all_rows = 1;
   for (size_t axis = 0; axis + 1 < dims.size(); ++axis) all_rows *= dims[axis];
-  const int64_t across = CeilDiv(row_bytes, kPanelBytes);  // panels of a row
+  const int64_t across = CeilDiv(row_bytes, kPanelBytes);  // panels per row
   const int64_t down = CeilDiv(rows, kPanelRows);
   for (int64_t i = 0; i < all_rows; ++i) {
     const int64_t matrix = i / rows, row = i % rows, in_panel = row % kPanelRows;
@@ -43,33 +44,33 @@ bool HasUnits(WeightLayout layout) {
   return layout == WeightLayout::kSplitHalfPanels || layout == WeightLayout::kFloat8Panels;
 }
 
-// How numbers that have units lie in panels.
+// The layout of numbers with units in panels.
 struct UnitPanels {
-  int64_t number_bytes;  // of one part of a number
-  int64_t parts;         // each in a panel of its own
-  int bits;              // the greatest number of a row is 2^bits to 2^(bits + 1) units
+  int64_t number_bytes;  // size of one part of a number
+  int64_t parts;         // parts of a number, each in a panel of its own
+  int bits;              // the greatest number of a row has 2^bits to 2^(bits + 1) units
 
   int64_t chunk() const { return kPanelBytes / number_bytes; }  // numbers
-  // Bytes of 64 rows' panels.
+  // The bytes of the panels of 64 rows.
   int64_t RowsBytes(int64_t k) const {
     return CeilDiv(k, chunk()) * parts * kPanelRows * kPanelBytes;
   }
 };
 UnitPanels UnitPanelsOf(WeightLayout layout) {
   if (layout == WeightLayout::kSplitHalfPanels) return {2, 2, 14};  // split_half.cuh
-  return {1, 1, 7};                                                 // as Float8Factor
+  return {1, 1, 7};                                                 // like Float8Factor
 }
 
-// Which of 16 halves a number is (PlaceOfHalf).
+// The position of a number among 16 halves (PlaceOfHalf in split_half.cuh).
 int64_t PlaceOf(int64_t number, WeightLayout layout) {
   return layout == WeightLayout::kSplitHalfPanels ? number / 8 * 8 + number % 4 * 2 + number % 8 / 4
                                                   : number;
 }
 
-// Where a row of such numbers lies.
+// The byte offsets of a row of such numbers.
 class UnitRow {
  public:
-  // Row number `row` of all rows of matrices [.., n, k].
+  // `row` counts the rows of all matrices [.., n, k].
   UnitRow(int64_t row, int64_t n, int64_t k, WeightLayout layout)
       : row_(row % n % kPanelRows), layout_(layout), panels_(UnitPanelsOf(layout)) {
     const int64_t group = row / n * CeilDiv(n, kPanelRows) + row % n / kPanelRows;
@@ -79,7 +80,7 @@ class UnitRow {
   }
 
   int64_t unit() const { return unit_; }
-  // Of a part of number `k`.
+  // The offset of part `part` of number `k`.
   int64_t At(int64_t k, int64_t part = 0) const {
     constexpr int64_t kTogether = 16;
     const int64_t chunk = panels_.chunk();
@@ -110,7 +111,7 @@ void Write(std::byte* place, T value) {
   std::memcpy(place, &value, sizeof value);
 }
 
-// As UnitOfHalves (split_half.cuh). Rows of kFloat8Panels are finite, or NaN altogether.
+// Like UnitOfHalves (split_half.cuh). Rows of kFloat8Panels are either finite or entirely NaN.
 float UnitOf(double greatest, WeightLayout layout) {
   constexpr int kLeast = -126;
   const int bits = UnitPanelsOf(layout).bits;

@@ -11,45 +11,45 @@
 
 namespace fusec {
 
-// Weights in panels, as tiles by warpgroups read them (matmul_warpgroup.cuh). A panel holds 64
-// neighbouring rows of a matrix [.., n, k], 128 bytes of each, in the order that PanelRows says
-// (warpgroup.cuh). It is followed by the panel of the next 128 bytes, and at the rows' end by the
-// next rows. Behind a row's end and the last row stand zeros.
+// Weights in panels, the layout that warpgroup tiles read (matmul_warpgroup.cuh). A panel holds 128
+// bytes of each of 64 consecutive rows of a matrix [.., n, k], in the order of PanelRows
+// (warpgroup.cuh). The panel with the next 128 bytes of these rows follows it; after the last one,
+// the panels of the next 64 rows follow. Rows and the matrix are padded with zeros to whole panels.
 //
-// Of kSplitHalfPanels each number of a row is unit (high + low / 2048) with two halves
-// (split_half.cuh), and the row has one unit, a power of two. A panel holds 64 `high` of each row,
-// and the one behind it their `low`, 16 in the order of PlaceOfHalf. At the rows' end stand their
-// 64 units, floats.
+// In kSplitHalfPanels, each number of a row is split into two halves: unit (high + low / 2048)
+// (split_half.cuh). Each row has one unit, a power of two. A panel holds the `high` of 64 numbers
+// of each row, and the next panel their `low`; each 16 halves are in the order of PlaceOfHalf. The
+// panels of 64 rows are followed by the 64 units of the rows, as floats.
 //
-// Of kFloat8Panels each number is unit x with x in fp8 (E4M3), and a panel holds 128 of each row.
-// The units are as those of halves. Weights that float8-products has rounded are exactly that.
+// In kFloat8Panels, each number is unit x, where x is fp8 (E4M3), and a panel holds 128 numbers of
+// each row. The units are stored as in kSplitHalfPanels. Weights that the pass float8-products has
+// rounded are represented exactly.
 
 inline constexpr WeightLayout kWeightLayouts[] = {
     WeightLayout::kPlain,           WeightLayout::kTf32,
     WeightLayout::kPanels,          WeightLayout::kTf32Panels,
     WeightLayout::kSplitHalfPanels, WeightLayout::kFloat8Panels};
 
-// What the names of tensors that lie so in an artifact end in: "", ".panels", ...
+// The suffix of the names of tensors that an artifact stores in this layout: "", ".panels", ...
 const char* LayoutSuffix(WeightLayout layout);
 
-// How a tile by warpgroups wants weights that it multiplies so.
+// The layout of the weights of a warpgroup tile with this arithmetic.
 WeightLayout PanelLayout(Arithmetic arithmetic);
 
-// Elements that panels have for a row of `k`.
+// The number of elements in panels for a row of `k` elements, padding included.
 int64_t PanelDepth(int64_t k, Dtype dtype, WeightLayout layout);
-// Elements that panels have for a matrix.
+// The number of elements in panels for a matrix of n x k, padding included.
 int64_t PanelElements(int64_t n, int64_t k, Dtype dtype, WeightLayout layout);
 
 // The panels of `weights`, [.., n, k] of f32, f16 or bf16.
 TensorData MakePanels(const TensorData& weights, WeightLayout layout);
 
-// `weights` as they lie in any layout but the plain one. Of kTf32 numbers that have no neighbour of
-// 11 bits stay as they are: infinities, and those above 2^114.
+// The bytes of `weights` in any layout but kPlain. In kTf32, numbers that cannot be rounded to 11
+// bits stay unchanged: infinities, and magnitudes above 2^114.
 TensorData InLayout(const TensorData& weights, WeightLayout layout);
 
-// The weights of `dims` that lie in such a layout: as they were, or rounded to TF32 as they are
-// there; of kSplitHalfPanels the sums of both parts, of kFloat8Panels in fp8. nullopt if there are
-// more or fewer bytes.
+// The inverse of InLayout: weights of `dims` from their `stored` bytes. Numbers that the layout has
+// rounded (to TF32, to two halves or to fp8) stay rounded. nullopt if the number of bytes is wrong.
 std::optional<TensorData> FromLayout(Dtype dtype, const std::vector<int64_t>& dims,
                                      std::span<const std::byte> stored, WeightLayout layout);
 

@@ -36,14 +36,14 @@ TEST(Drawing, TileByWarps) {
   drawn.row_bytes = 2000;
   drawn.shared_bytes = 78336;
   EXPECT_EQ(Text(DrawTile(ByWarps(32, 64, 256, 1, 2, 4, 3), drawn)), R"(
-a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+a block's tile, 32 x 64 of the product a x b^T; warps of a part split each chunk
              columns 0..31   32..63
            +---------------+---------------+
 rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
            +---------------+---------------+
-78336 bytes of shared memory: a row comes in 8 chunks of 256 bytes, padded by 16:
+78336 bytes of shared memory: a row is read in 8 chunks of 256 bytes, padded by 16:
 chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
-in the end | sums f32[4][32][72] |  36864 bytes in the same place
+at the end | sums f32[4][32][72] |  36864 bytes, overwriting the stages
 copied     | 0..1 | 2 | 3 | 4 | ... |  by cp.async
 multiplied |      | 0 | 1 | 2 | ... |  3xTF32: a_low b + a b_low + a b
 )");
@@ -55,16 +55,16 @@ TEST(Drawing, TileByWarpsOfFewChunks) {
   drawn.row_bytes = 100;
   drawn.shared_bytes = 55296;
   EXPECT_EQ(Text(DrawTile(ByWarps(64, 64, 128, 2, 2, 2, 3), drawn)), R"(
-a block's tile, 64 x 64 of the product a x b^T; warps of a part share out each chunk
+a block's tile, 64 x 64 of the product a x b^T; warps of a part split each chunk
               columns 0..31   32..63
             +---------------+-----------+
 rows 0..31  | warps 0 4     | warps 2 6 |
 rows 32..63 | warps 1 5     | warps 3 7 |
             +---------------+-----------+
-55296 bytes of shared memory: a row comes in one chunk of 128 bytes, padded by 16:
+55296 bytes of shared memory: a row is read in one chunk of 128 bytes, padded by 16:
 chunk k    | a 64 x 144 | b 64 x 144 |  stage k % 3, 18432 bytes
-in the end | sums f32[2][64][72] |  36864 bytes in the same place
-made       | 0 |   |  a by all threads; b is copied meanwhile
+at the end | sums f32[2][64][72] |  36864 bytes, overwriting the stages
+made       | 0 |   |  a by all threads, while b is copied
 multiplied |   | 0 |  by mma.sync
 )");
 }
@@ -82,10 +82,10 @@ rows 64..127 | warpgroup 1, each warp 16 rows |
              +--------------------------------+
 of n chunks, block r of the cluster multiplies n r / 2 up to n (r + 1) / 2; then it
 stores 64 rows from 64 r on, adding the sums in the shared memory of the 2 blocks
-197632 bytes of shared memory: a row comes in chunks of 256 bytes:
+197632 bytes of shared memory: a row is read in chunks of 256 bytes:
 chunk k    | a 128 x 256 | b 128 x 128 | b_low 128 x 128 |  stage k % 3, 65536 bytes
 barriers   | filled[3] | used[3] | units f32[128] |  and the units of b's halves
-in the end | sums f32[128][136] |  69632 bytes in place of the stages
+at the end | sums f32[128][136] |  69632 bytes, overwriting the stages
 filled     | 0..2 | 3 | 4 | 5 | ... |  a by cp.async, b by bulk copies
 multiplied | 0    | 1 | 2 | 3 | ... |  3xf16: a b + (a_low b + a b_low) / 2048
 )");
@@ -125,7 +125,7 @@ queries 80..95 | warp 5     | warp 5 | warp 5 | ... |
 queries    | 96 x 144 |  read once
 tile t     | keys 32 x 144 | values 32 x 80 |  place t % 2, 7168 bytes
 fetched    | 0 | 1 | 2 | 3 | ... |
-used       |   | 0 | 1 | 2 | ... |  softmax so far and values' sums in registers
+used       |   | 0 | 1 | 2 | ... |  softmax and sums of values in registers
 )");
 }
 
@@ -136,11 +136,11 @@ a block's scores, 64 queries of a head by 64 keys at a time
               +-------------+
 queries 0..63 | warpgroup 0 |
               +-------------+
-24576 bytes of shared memory, in panels of 128 bytes a row:
+24576 bytes of shared memory, in panels of 128 bytes per row:
 queries    | 64 x 128 |  read once
 tile       | keys 64 x 128 | values 64 x 128 |  16384 bytes
 fetched    | 0 |   |
-used       |   | 0 |  softmax so far and values' sums in registers
+used       |   | 0 |  softmax and sums of values in registers
 )");
 }
 

@@ -2,9 +2,9 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/tables.cuh ----
-// Where several tables begin. `first_row[part]` is the first row of table number `part`, which is
-// row-major. Kernels take this by value, as __grid_constant__: each thread would else copy it to
-// local memory, because `part` varies.
+// The addresses of several row-major tables: `first_row[part]` points to the first row of table
+// number `part`. Kernels take this parameter by value as __grid_constant__; otherwise each thread
+// would copy it to local memory, because `part` is not a constant.
 template <class T, int kCount>
 struct Tables {
   const T* first_row[kCount];
@@ -18,7 +18,7 @@ struct IndexError {
   long long position, value, extent;
 };
 
-// Keeps the first bad index of the call.
+// Records a bad index if it is the first one of the call.
 __device__ __forceinline__ void ReportIndex(long long value, long long extent, IndexError* error,
                                             int site, long long position) {
   if (atomicCAS(&error->site, 0, site) == 0) {
@@ -28,8 +28,8 @@ __device__ __forceinline__ void ReportIndex(long long value, long long extent, I
   }
 }
 
-// `value` as an index into `extent` elements; a negative one counts from the end. If it is out of
-// range, it is reported, and element 0 is read instead.
+// `value` as an index into `extent` elements; a negative index counts from the end. An index out of
+// range is reported and replaced by 0.
 __device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
                                                   IndexError* error, int site, long long position) {
   const long long index = value < 0 ? value + extent : value;
@@ -39,24 +39,24 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
-// aligned to their size, or to 16 bytes if they are larger.
+// Consecutive elements, which are loaded and stored with one instruction per 16 bytes. They must be
+// aligned to their total size, or to 16 bytes if it is larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
-// Loads kCount neighbours.
+// Loads kCount consecutive elements.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
-// Stores neighbours to global memory.
+// Stores consecutive elements to global memory.
 template <class T, int kCount>
 __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
 #ifdef __CUDACC__
-  // The compiler alone would store small elements at 64-bit positions 4 bytes at a time.
+  // Without this, the compiler stores small elements at 64-bit indices 4 bytes at a time.
   if constexpr (sizeof(value) == 16) {
     unsigned words[4];
     memcpy(words, &value, sizeof(words));
@@ -73,7 +73,7 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // inputs  : table0 f32[10, 8], table1 f32[20, 8], table2 f32[30, 8], table3 f32[40, 8],
 //           ids0 i64[batch], ids1 i64[batch], ids2 i64[batch], ids3 i64[batch]
 // outputs : rows_tensor f32[batch, 32]
-// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 *
+// launch  : one part per block, one thread per vector or element of it; (batch + 127) / 128 *
 //           4 blocks of 256 threads
 // traffic : reads batch * 32 + min(batch*32, 1280) + min(batch*32, 320) + min(batch*32, 640) +
 //           min(batch*32, 960) bytes, writes batch * 128 bytes,
@@ -82,14 +82,14 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat(const __grid_constant__ Tables<float, 4> tables,
                      const __grid_constant__ Tables<long long, 4> ids,
                      float* __restrict__ rows_tensor, int batch, IndexError* errors) {
-  constexpr int kLanes = 4;         // neighbours that a thread makes
+  constexpr int kLanes = 4;         // elements that a thread computes
   constexpr int kRow0Vectors = 2;   // kLanes elements each, of one row of "row0"
   constexpr int kBlockSize = 256;   // threads
   constexpr int kTableColumns = 8;  // last axis of "table"
   constexpr int kRowsColumns = 32;  // last axis of "rows_tensor"
   constexpr int kRowsPerPart = 8;   // elements of "rows_tensor" per step of part
   static constexpr int kTablesRows[4] = {10, 20, 30, 40};  // rows of each table
-  constexpr int kIds0Site = 1;  // who reports a bad index in the first part: row0
+  constexpr int kIds0Site = 1;  // reported with a bad index in the first part: row0
   const int block = blockIdx.x;
   const int row0_blocks = (batch * kRow0Vectors + kBlockSize - 1) / kBlockSize;
   const int part = block / row0_blocks;

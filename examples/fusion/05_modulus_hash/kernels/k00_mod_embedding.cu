@@ -2,8 +2,8 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/mod.cuh ----
-// The remainder of an integer division toward zero, which has the sign of `a`. Division by zero
-// leaves 0.
+// The remainder of an integer division that rounds toward zero; it has the sign of `a`. Division by
+// zero gives 0.
 template <class Int>
 __device__ __forceinline__ Int Remainder(Int a, Int b) {
   constexpr bool kSigned = Int(-1) < Int(1);
@@ -12,8 +12,8 @@ __device__ __forceinline__ Int Remainder(Int a, Int b) {
   return Int(a % b);
 }
 
-// The remainder of an integer division toward minus infinity, which has the sign of `b`, as
-// Python's %.
+// The remainder of an integer division that rounds toward minus infinity, like Python's %; it has
+// the sign of `b`.
 template <class Int>
 __device__ __forceinline__ Int FloorMod(Int a, Int b) {
   const Int remainder = Remainder<Int>(a, b);
@@ -22,24 +22,24 @@ __device__ __forceinline__ Int FloorMod(Int a, Int b) {
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
-// aligned to their size, or to 16 bytes if they are larger.
+// Consecutive elements, which are loaded and stored with one instruction per 16 bytes. They must be
+// aligned to their total size, or to 16 bytes if it is larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
-// Loads kCount neighbours.
+// Loads kCount consecutive elements.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
-// Stores neighbours to global memory.
+// Stores consecutive elements to global memory.
 template <class T, int kCount>
 __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
 #ifdef __CUDACC__
-  // The compiler alone would store small elements at 64-bit positions 4 bytes at a time.
+  // Without this, the compiler stores small elements at 64-bit indices 4 bytes at a time.
   if constexpr (sizeof(value) == 16) {
     unsigned words[4];
     memcpy(words, &value, sizeof(words));
@@ -61,7 +61,7 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 extern "C" __global__ void __launch_bounds__(256)
 k00_mod_embedding(const long long* __restrict__ ids, const float* __restrict__ table,
                   float* __restrict__ y, int batch) {
-  constexpr int kLanes = 4;           // neighbours that a thread makes
+  constexpr int kLanes = 4;           // elements that a thread computes
   constexpr int kBlockSize = 256;     // threads
   constexpr int kVectorsPerRow = 2;   // kLanes elements each
   constexpr long long kRows = 100LL;  // "rows"

@@ -2,8 +2,8 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/lookup.cuh ----
-// values[i] for the i with keys[i] == key, or `absent` if there is none. The keys ascend. A binary
-// search takes 17 steps for 100,000 keys.
+// values[i] for the i with keys[i] == key, or `absent` if there is none. The keys must ascend. This
+// is a binary search, which takes 17 steps for 100,000 keys.
 template <class Key, class Value>
 __device__ __forceinline__ long long Lookup(const Key* __restrict__ keys,
                                             const Value* __restrict__ values, long long count,
@@ -19,24 +19,24 @@ __device__ __forceinline__ long long Lookup(const Key* __restrict__ keys,
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
-// aligned to their size, or to 16 bytes if they are larger.
+// Consecutive elements, which are loaded and stored with one instruction per 16 bytes. They must be
+// aligned to their total size, or to 16 bytes if it is larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
-// Loads kCount neighbours.
+// Loads kCount consecutive elements.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
-// Stores neighbours to global memory.
+// Stores consecutive elements to global memory.
 template <class T, int kCount>
 __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
 #ifdef __CUDACC__
-  // The compiler alone would store small elements at 64-bit positions 4 bytes at a time.
+  // Without this, the compiler stores small elements at 64-bit indices 4 bytes at a time.
   if constexpr (sizeof(value) == 16) {
     unsigned words[4];
     memcpy(words, &value, sizeof(words));
@@ -59,10 +59,10 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_lookup_embedding(const long long* __restrict__ ids, const int* __restrict__ row_values,
                      const long long* __restrict__ row_keys, const float* __restrict__ table,
                      float* __restrict__ y, int batch) {
-  constexpr int kLanes = 4;              // neighbours that a thread makes
+  constexpr int kLanes = 4;              // elements that a thread computes
   constexpr int kBlockSize = 256;        // threads
   constexpr int kVectorsPerRow = 2;      // kLanes elements each
-  constexpr long long kRow1Size = 32LL;  // a size that "row_1" is made with
+  constexpr long long kRow1Size = 32LL;  // a size used to compute "row_1"
   constexpr int kTableColumns = 8;       // last axis of "table"
   constexpr int kYColumns = 8;           // last axis of "y"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;

@@ -2,9 +2,9 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/tables.cuh ----
-// Where several tables begin. `first_row[part]` is the first row of table number `part`, which is
-// row-major. Kernels take this by value, as __grid_constant__: each thread would else copy it to
-// local memory, because `part` varies.
+// The addresses of several row-major tables: `first_row[part]` points to the first row of table
+// number `part`. Kernels take this parameter by value as __grid_constant__; otherwise each thread
+// would copy it to local memory, because `part` is not a constant.
 template <class T, int kCount>
 struct Tables {
   const T* first_row[kCount];
@@ -18,7 +18,7 @@ struct IndexError {
   long long position, value, extent;
 };
 
-// Keeps the first bad index of the call.
+// Records a bad index if it is the first one of the call.
 __device__ __forceinline__ void ReportIndex(long long value, long long extent, IndexError* error,
                                             int site, long long position) {
   if (atomicCAS(&error->site, 0, site) == 0) {
@@ -28,8 +28,8 @@ __device__ __forceinline__ void ReportIndex(long long value, long long extent, I
   }
 }
 
-// `value` as an index into `extent` elements; a negative one counts from the end. If it is out of
-// range, it is reported, and element 0 is read instead.
+// `value` as an index into `extent` elements; a negative index counts from the end. An index out of
+// range is reported and replaced by 0.
 __device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
                                                   IndexError* error, int site, long long position) {
   const long long index = value < 0 ? value + extent : value;
@@ -39,14 +39,14 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
-// aligned to their size, or to 16 bytes if they are larger.
+// Consecutive elements, which are loaded and stored with one instruction per 16 bytes. They must be
+// aligned to their total size, or to 16 bytes if it is larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
-// Loads kCount neighbours.
+// Loads kCount consecutive elements.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
@@ -59,7 +59,7 @@ __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
 //           ids0 i64[batch], ids1 i64[batch], ids2 i64[batch], ids3 i64[batch],
 //           dense f32[batch, 16], triangle i32[10]
 // outputs : y f32[batch, 26]
-// launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 256 threads
+// launch  : a block computes 4 rows; (batch + 3) / 4 blocks of 256 threads
 // traffic : reads batch * 96 + min(batch*64, 1280) * 4 + 40 bytes, writes batch * 104 bytes,
 //           keeps batch * 396 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
@@ -67,8 +67,8 @@ k00_embedding_concat_interaction(const __grid_constant__ Tables<float, 4> tables
                                  const __grid_constant__ Tables<long long, 4> ids,
                                  const float* __restrict__ dense, const int* __restrict__ triangle,
                                  float* __restrict__ y, int batch, IndexError* errors) {
-  constexpr int kRowsPerBlock = 4;  // rows that a block owns
-  // for one row of "wide", with 4 left free behind every 16, so that banks differ
+  constexpr int kRowsPerBlock = 4;  // rows per block
+  // for one row of "wide", with 4 unused after every 16, against bank conflicts
   constexpr int kWidePlaces = 100;
   constexpr int kPartElements = 64;     // of a row of all parts
   constexpr int kRow0Columns = 16;      // last axis of "row0"
@@ -79,11 +79,11 @@ k00_embedding_concat_interaction(const __grid_constant__ Tables<float, 4> tables
   constexpr int kDenseColumns = 16;     // last axis of "dense"
   constexpr int kYColumns = 26;         // last axis of "y"
   constexpr int kPairsColumns = 10;     // last axis of "pairs"
-  constexpr int kLanes = 4;             // neighbours that a thread takes at once
+  constexpr int kLanes = 4;             // elements that a thread accesses at once
   constexpr int kDotsDepthVectors = 4;  // kLanes terms each, of each sum of "dots"
   constexpr int kDotsColumns = 5;       // last axis of "dots"
   constexpr int kPairsPlace = 16;       // where "pairs" begins in "y"
-  constexpr int kIds0Site = 1;          // who reports a bad index in the first part: row0
+  constexpr int kIds0Site = 1;          // reported with a bad index in the first part: row0
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 

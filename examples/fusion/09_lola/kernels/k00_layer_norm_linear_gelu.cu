@@ -2,11 +2,12 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/async_copy.cuh ----
-// Copies to shared memory that run while the thread goes on (cp.async). They are closed in groups,
-// and groups are waited for in the order in which they were closed.
+// Asynchronous copies from global to shared memory (cp.async): the thread goes on while they run.
+// CloseCopies collects a thread's copies in a group; groups complete in the order in which they
+// were closed.
 
-// Starts to copy kBytes to shared memory, or zeros where the source is not `inside`. With kBypass,
-// which only copies of 16 bytes allow, they do not pass through the L1 cache.
+// Starts a copy of kBytes to shared memory; if `inside` is false, it writes zeros instead and reads
+// nothing. With kBypass, the copy bypasses the L1 cache; only copies of 16 bytes can.
 template <int kBytes, bool kBypass = kBytes == 16>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool inside) {
 #ifdef __CUDACC__
@@ -30,14 +31,14 @@ __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool
   }
 }
 
-// Closes the group of the copies that this thread has started since the last call.
+// Makes one group of all copies that this thread has started since the last call.
 __device__ __forceinline__ void CloseCopies() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-// Waits until at most kPending groups of this thread are still on their way.
+// Waits until at most kPending of this thread's most recent groups are still running.
 template <int kPending>
 __device__ __forceinline__ void AwaitCopies() {
 #ifdef __CUDACC__
@@ -48,7 +49,7 @@ __device__ __forceinline__ void AwaitCopies() {
 // ---- from codegen_templates/device/block_reduce.cuh ----
 // Reductions over the threads of a warp or a block.
 
-// How two values become one: their sum.
+// Combines two values into their sum.
 struct SumOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
@@ -56,8 +57,8 @@ struct SumOf {
   }
 };
 
-// The value of the lane whose number differs from this one's in the bits of `distance`. Shuffles
-// move 32 or 64 bits, so that smaller types travel as int.
+// The value of the lane whose number is this lane's number XOR `distance`. Shuffles move 32 or 64
+// bits, so smaller types are passed as int.
 template <class T>
 __device__ T ShuffleXor(T value, int distance) {
   if constexpr (sizeof(T) < sizeof(int)) {
@@ -67,7 +68,7 @@ __device__ T ShuffleXor(T value, int distance) {
   }
 }
 
-// Combines one value per thread over the warp. Every thread gets the result.
+// Combines one value per thread over the warp. Every thread returns the result.
 template <class How, class T>
 __device__ T WarpReduce(T value) {
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -77,21 +78,21 @@ __device__ T WarpReduce(T value) {
 }
 
 // ---- from codegen_templates/device/gelu.cuh ----
-// x Phi(x), with Phi(x) = (1 + erf(x / sqrt 2)) / 2 the normal distribution.
+// x Phi(x), where Phi(x) = (1 + erf(x / sqrt 2)) / 2 is the normal distribution.
 template <class Real>
 __device__ __forceinline__ Real Gelu(Real x) {
   return Real(0.5) * x * (1 + erf(x * Real(0.70710678118654752)));
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
-// aligned to their size, or to 16 bytes if they are larger.
+// Consecutive elements, which are loaded and stored with one instruction per 16 bytes. They must be
+// aligned to their total size, or to 16 bytes if it is larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
-// Loads kCount neighbours.
+// Loads kCount consecutive elements.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
@@ -101,26 +102,26 @@ __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
 // source  : normal (LayerNormalization), linear (Gemm), y (Gelu)
 // inputs  : weight_scaled f32[32, 64], x f32[batch, 32], bias_shifted f32[64]
 // outputs : y f32[batch, 64]
-// launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 256 threads
+// launch  : a block computes 4 rows; (batch + 3) / 4 blocks of 256 threads
 // traffic : reads batch * 128 + 8452 bytes, writes batch * 256 bytes,
 //           keeps batch * 912 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float* __restrict__ x,
                            const float* __restrict__ bias_shifted, float* __restrict__ y,
                            int batch) {
-  constexpr int kRowsPerBlock = 4;  // rows that a block owns
-  // for "weight_scaled", with 4 left free behind every 64, so that banks differ
+  constexpr int kRowsPerBlock = 4;  // rows per block
+  // for "weight_scaled", with 4 unused after every 64, against bank conflicts
   constexpr int kWeightScaledPlaces = 2176;
-  constexpr int kLanes = 4;                     // neighbours that a thread takes at once
+  constexpr int kLanes = 4;                     // elements that a thread accesses at once
   constexpr int kWeightScaledVectors = 512;     // kLanes elements each, of "weight_scaled"
-  constexpr int kWeightScaledLineVectors = 16;  // from one gap to the next
+  constexpr int kWeightScaledLineVectors = 16;  // vectors from one gap to the next
   constexpr int kWeightScaledVectorBytes = 16;  // of kLanes
-  constexpr int kWeightScaledGap = 4;           // places left free behind a run of "weight_scaled"
+  constexpr int kWeightScaledGap = 4;           // unused elements after each run of "weight_scaled"
   constexpr int kBlockSize = 256;               // threads
   constexpr int kWarpSize = 32;                 // threads
-  constexpr int kMeanEntries = 32;              // entries that "mean" reduces to one
+  constexpr int kMeanEntries = 32;              // entries per element of "mean"
   constexpr int kXColumns = 32;                 // last axis of "x"
-  constexpr int kVarianceEntries = 32;          // entries that "variance" reduces to one
+  constexpr int kVarianceEntries = 32;          // entries per element of "variance"
   constexpr float kEpsilon = 1e-05f;            // "epsilon"
   constexpr int kNormalUnscaledColumns = 32;    // last axis of "normal_unscaled"
   constexpr int kYColumns = 64;                 // last axis of "y"
@@ -130,7 +131,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
   alignas(16) __shared__ float weight_scaled_kept[kWeightScaledPlaces];
-  // weight_scaled, in the background
+  // Copy weight_scaled asynchronously.
   for (int i = threadIdx.x; i < kWeightScaledVectors; i += kBlockSize) {
     const int line = i / kWeightScaledLineVectors;
     CopyAsync<kWeightScaledVectorBytes, false>(

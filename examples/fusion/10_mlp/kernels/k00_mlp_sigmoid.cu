@@ -2,11 +2,12 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/async_copy.cuh ----
-// Copies to shared memory that run while the thread goes on (cp.async). They are closed in groups,
-// and groups are waited for in the order in which they were closed.
+// Asynchronous copies from global to shared memory (cp.async): the thread goes on while they run.
+// CloseCopies collects a thread's copies in a group; groups complete in the order in which they
+// were closed.
 
-// Starts to copy kBytes to shared memory, or zeros where the source is not `inside`. With kBypass,
-// which only copies of 16 bytes allow, they do not pass through the L1 cache.
+// Starts a copy of kBytes to shared memory; if `inside` is false, it writes zeros instead and reads
+// nothing. With kBypass, the copy bypasses the L1 cache; only copies of 16 bytes can.
 template <int kBytes, bool kBypass = kBytes == 16>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool inside) {
 #ifdef __CUDACC__
@@ -30,14 +31,14 @@ __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool
   }
 }
 
-// Closes the group of the copies that this thread has started since the last call.
+// Makes one group of all copies that this thread has started since the last call.
 __device__ __forceinline__ void CloseCopies() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-// Waits until at most kPending groups of this thread are still on their way.
+// Waits until at most kPending of this thread's most recent groups are still running.
 template <int kPending>
 __device__ __forceinline__ void AwaitCopies() {
 #ifdef __CUDACC__
@@ -46,27 +47,27 @@ __device__ __forceinline__ void AwaitCopies() {
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
-// aligned to their size, or to 16 bytes if they are larger.
+// Consecutive elements, which are loaded and stored with one instruction per 16 bytes. They must be
+// aligned to their total size, or to 16 bytes if it is larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
-// Loads kCount neighbours.
+// Loads kCount consecutive elements.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
 // ---- from codegen_templates/device/sigmoid.cuh ----
-// 1 / (1 + e^-x). For x below -88 the power overflows to infinity, and the result is 0, as it
-// should be. The quotient of floats is within one unit in the last place.
+// 1 / (1 + e^-x). For x below -88, e^-x overflows to infinity in float, and the result is 0, as it
+// should be. The error of the float reciprocal is at most one unit in the last place.
 template <class Real>
 __device__ __forceinline__ Real Sigmoid(Real x) {
   const Real divisor = 1 + exp(-x);
 #ifdef __CUDACC__
-  if constexpr (sizeof(Real) == sizeof(float)) {  // a division would branch
+  if constexpr (sizeof(Real) == sizeof(float)) {  // a division would contain a branch
     float quotient;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(quotient) : "f"(divisor));
     return quotient;
@@ -81,7 +82,7 @@ __device__ __forceinline__ Real Sigmoid(Real x) {
 // inputs  : weight1 f32[16, 16], x f32[batch, 16], weight0 f32[16, 16], bias0 f32[16],
 //           bias1 f32[16], weight2_1 f32[16]
 // outputs : y f32[batch, 1]
-// launch  : a block owns 16 rows; (batch + 15) / 16 blocks of 256 threads
+// launch  : a block computes 16 rows; (batch + 15) / 16 blocks of 256 threads
 // traffic : reads batch * 64 + 2244 bytes, writes batch * 4 bytes,
 //           keeps batch * 456 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
@@ -89,14 +90,14 @@ k00_mlp_sigmoid(const float* __restrict__ weight1, const float* __restrict__ x,
                 const float* __restrict__ weight0, const float* __restrict__ bias0,
                 const float* __restrict__ bias1, const float* __restrict__ weight2_1,
                 float* __restrict__ y, int batch) {
-  constexpr int kRowsPerBlock = 16;  // rows that a block owns
-  // for "weight1", with 4 left free behind every 16, so that banks differ
+  constexpr int kRowsPerBlock = 16;  // rows per block
+  // for "weight1", with 4 unused after every 16, against bank conflicts
   constexpr int kWeight1Places = 320;
-  constexpr int kLanes = 4;                // neighbours that a thread takes at once
+  constexpr int kLanes = 4;                // elements that a thread accesses at once
   constexpr int kWeight1Vectors = 64;      // kLanes elements each, of "weight1"
-  constexpr int kWeight1LineVectors = 4;   // from one gap to the next
+  constexpr int kWeight1LineVectors = 4;   // vectors from one gap to the next
   constexpr int kWeight1VectorBytes = 16;  // of kLanes
-  constexpr int kWeight1Gap = 4;           // places left free behind a run of "weight1"
+  constexpr int kWeight1Gap = 4;           // unused elements after each run of "weight1"
   constexpr int kActive0Columns = 16;      // last axis of "active0"
   constexpr int kMatmulDepthVectors = 4;   // kLanes terms each, of each sum of "matmul"
   constexpr int kXColumns = 16;            // last axis of "x"
@@ -104,13 +105,13 @@ k00_mlp_sigmoid(const float* __restrict__ weight1, const float* __restrict__ x,
   constexpr int kMatmul21Columns = 16;     // last axis of "matmul_2_1"
   constexpr int kMatmul1DepthVectors = 4;  // kLanes terms each, of each sum of "matmul_1"
   constexpr int kWeight1Pitch = 20;        // from one run of 16 of "weight1" to the next
-  constexpr int kMatmul2EntryVectors = 4;  // kLanes entries each, that "matmul_2" reduces to one
+  constexpr int kMatmul2EntryVectors = 4;  // kLanes entries each, per element of "matmul_2"
   constexpr float kBias2 = 1.4777308f;     // "bias2"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
   alignas(16) __shared__ float weight1_kept[kWeight1Places];
-  // weight1, in the background
+  // Copy weight1 asynchronously.
   if (threadIdx.x < kWeight1Vectors) {
     const int i = threadIdx.x;
     const int line = i / kWeight1LineVectors;

@@ -4,7 +4,7 @@
 // ---- from codegen_templates/device/block_reduce.cuh ----
 // Reductions over the threads of a warp or a block.
 
-// How two values become one: their sum.
+// Combines two values into their sum.
 struct SumOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
@@ -12,7 +12,7 @@ struct SumOf {
   }
 };
 
-// How two values become one: the larger, or NaN if either is NaN.
+// Combines two values into the larger one, or NaN if either is NaN.
 struct LargerOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
@@ -20,8 +20,8 @@ struct LargerOf {
   }
 };
 
-// The value of the lane whose number differs from this one's in the bits of `distance`. Shuffles
-// move 32 or 64 bits, so that smaller types travel as int.
+// The value of the lane whose number is this lane's number XOR `distance`. Shuffles move 32 or 64
+// bits, so smaller types are passed as int.
 template <class T>
 __device__ T ShuffleXor(T value, int distance) {
   if constexpr (sizeof(T) < sizeof(int)) {
@@ -31,7 +31,7 @@ __device__ T ShuffleXor(T value, int distance) {
   }
 }
 
-// Combines one value per thread over the warp. Every thread gets the result.
+// Combines one value per thread over the warp. Every thread returns the result.
 template <class How, class T>
 __device__ T WarpReduce(T value) {
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -41,24 +41,24 @@ __device__ T WarpReduce(T value) {
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
-// aligned to their size, or to 16 bytes if they are larger.
+// Consecutive elements, which are loaded and stored with one instruction per 16 bytes. They must be
+// aligned to their total size, or to 16 bytes if it is larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
-// Loads kCount neighbours.
+// Loads kCount consecutive elements.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
-// Stores neighbours to global memory.
+// Stores consecutive elements to global memory.
 template <class T, int kCount>
 __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
 #ifdef __CUDACC__
-  // The compiler alone would store small elements at 64-bit positions 4 bytes at a time.
+  // Without this, the compiler stores small elements at 64-bit indices 4 bytes at a time.
   if constexpr (sizeof(value) == 16) {
     unsigned words[4];
     memcpy(words, &value, sizeof(words));
@@ -81,10 +81,10 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_softmax(const float* __restrict__ x, float* __restrict__ y, int batch) {
   constexpr int kRowsPerBlock = 8;       // one per warp
   constexpr int kWarpSize = 32;          // threads of a warp
-  constexpr int kSteps = 1;              // of a thread through its row
-  constexpr int kVectorLength = 2;       // neighbours that a thread takes at once
+  constexpr int kSteps = 1;              // steps of a thread through its row
+  constexpr int kVectorLength = 2;       // elements that a thread accesses at once
   constexpr int kXColumns = 64;          // last axis of "x"
-  constexpr int kElementsPerThread = 2;  // of a row, kept in registers
+  constexpr int kElementsPerThread = 2;  // elements of a row in registers
   constexpr int kYColumns = 64;          // last axis of "y"
   const int lane = threadIdx.x % kWarpSize;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kWarpSize;

@@ -2,14 +2,14 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
-// aligned to their size, or to 16 bytes if they are larger.
+// Consecutive elements, which are loaded and stored with one instruction per 16 bytes. They must be
+// aligned to their total size, or to 16 bytes if it is larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
-// Loads kCount neighbours.
+// Loads kCount consecutive elements.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
@@ -18,7 +18,7 @@ __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
 // ---- from codegen_templates/device/block_reduce.cuh ----
 // Reductions over the threads of a warp or a block.
 
-// How two values become one: the larger, or NaN if either is NaN.
+// Combines two values into the larger one, or NaN if either is NaN.
 struct LargerOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
@@ -37,12 +37,12 @@ struct LargerOf {
 extern "C" __global__ void __launch_bounds__(256)
 k00_attention(const float* __restrict__ query, const float* __restrict__ key,
               const float* __restrict__ value, float* __restrict__ y) {
-  constexpr int kRow1Count = 2;  // how many row_1 there are
-  // for one row of "scores", with 4 left free behind every 16, so that banks differ
+  constexpr int kRow1Count = 2;  // extent of row_1
+  // for one row of "scores", with 4 unused after every 16, against bank conflicts
   constexpr int kScoresPlaces = 320;
-  constexpr int kScoresElements = 256;      // of one row of "scores"
+  constexpr int kScoresElements = 256;      // elements of one row of "scores"
   constexpr int kScoresColumns = 16;        // last axis of "scores"
-  constexpr int kLanes = 4;                 // neighbours that a thread takes at once
+  constexpr int kLanes = 4;                 // elements that a thread accesses at once
   constexpr int kDotsDepthVectors = 2;      // kLanes terms each, of each sum of "dots"
   constexpr int kQueryStride0 = 256;        // elements per step of axis 0 of "query"
   constexpr int kQueryStride1 = 128;        // elements per step of axis 1 of "query"
@@ -52,21 +52,21 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   constexpr int kKeyColumns = 8;            // last axis of "key"
   constexpr float kScale = 0.35355338f;     // "scale"
   constexpr int kScoresPitch = 20;          // from one run of 16 of "scores" to the next
-  constexpr int kGreatestElements = 16;     // of one row of "greatest"
-  constexpr int kGreatestEntryVectors = 4;  // kLanes entries each, that "greatest" reduces to one
-  // for one row of "power", with 4 left free behind every 16, so that banks differ
+  constexpr int kGreatestElements = 16;     // elements of one row of "greatest"
+  constexpr int kGreatestEntryVectors = 4;  // kLanes entries each, per element of "greatest"
+  // for one row of "power", with 4 unused after every 16, against bank conflicts
   constexpr int kPowerPlaces = 320;
-  constexpr int kPowerElements = 256;    // of one row of "power"
+  constexpr int kPowerElements = 256;    // elements of one row of "power"
   constexpr int kPowerColumns = 16;      // last axis of "power"
   constexpr int kPowerPitch = 20;        // from one run of 16 of "power" to the next
-  constexpr int kTotalElements = 16;     // of one row of "total"
-  constexpr int kTotalEntryVectors = 4;  // kLanes entries each, that "total" reduces to one
-  // for one row of "shares", with 4 left free behind every 16, so that banks differ
+  constexpr int kTotalElements = 16;     // elements of one row of "total"
+  constexpr int kTotalEntryVectors = 4;  // kLanes entries each, per element of "total"
+  // for one row of "shares", with 4 unused after every 16, against bank conflicts
   constexpr int kSharesPlaces = 320;
-  constexpr int kSharesElements = 256;  // of one row of "shares"
+  constexpr int kSharesElements = 256;  // elements of one row of "shares"
   constexpr int kSharesColumns = 16;    // last axis of "shares"
   constexpr int kSharesPitch = 20;      // from one run of 16 of "shares" to the next
-  constexpr int kYElements = 128;       // of one row of "y"
+  constexpr int kYElements = 128;       // elements of one row of "y"
   constexpr int kYColumns = 8;          // last axis of "y"
   constexpr int kYDepthVectors = 4;     // kLanes terms each, of each sum of "y"
   constexpr int kValueStride0 = 256;    // elements per step of axis 0 of "value"
