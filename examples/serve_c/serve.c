@@ -12,7 +12,7 @@
 
 enum { kBatch = 4, kDense = 13, kTables = 26 };
 
-/* Every call of the library may fail; its text says what, where and what was expected. */
+/* Prints the error text and exits if a call of the library has failed. */
 static void Check(fusec_status status) {
   if (status == FUSEC_OK) return;
   fprintf(stderr, "error %d: %s\n", (int)status, fusec_last_error());
