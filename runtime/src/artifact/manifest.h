@@ -89,8 +89,8 @@ struct KernelLaunch {
   int block_size = 1;
   int shared_bytes = 0;
   bool dependent_launch = false;  // begins by waiting for earlier kernels
-  // Its outputs may not lie in page-locked memory: it loads them again, or its stores are too
-  // small.
+  // Its outputs must not be in page-locked host memory, because it loads them again or its stores
+  // are small.
   bool outputs_in_device_memory = true;
   std::vector<KernelArgument> arguments;
   bool operator==(const KernelLaunch&) const = default;
