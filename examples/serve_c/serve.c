@@ -52,7 +52,7 @@ int main(int count, char** arguments) {
     return FUSEC_BAD_USAGE;
   }
   if (fusec_abi_version() != FUSEC_ABI_VERSION) {
-    fprintf(stderr, "libfusec_rt.so is of another version than fusec.h\n");
+    fprintf(stderr, "libfusec_rt.so has another ABI version than fusec.h\n");
     return FUSEC_BAD_USAGE;
   }
   fusec_program* program = NULL;

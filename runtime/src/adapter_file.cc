@@ -129,13 +129,13 @@ class Config {
       FUSEC_RT_ASSIGN(const bool is_used, ReadFlagOf(root, refused));
       if (is_used)
         return Fail(FUSEC_BAD_INPUT, file, ": ", refused,
-                    " is true, which slots of adapters do not hold, expected plain LoRA");
+                    " is true, which adapter slots do not support, expected plain LoRA");
     }
     if (root.Has("bias")) {
       FUSEC_RT_ASSIGN(const std::string bias, ReadText(root, "bias"));
       if (bias != "none")
         return Fail(FUSEC_BAD_INPUT, file, ": bias is \"", bias,
-                    "\", which slots of adapters do not hold, expected none");
+                    "\", which adapter slots do not support, expected none");
     }
     FUSEC_RT_ASSIGN(uses_root_, ReadFlagOf(root, "use_rslora"));
     FUSEC_RT_ASSIGN(const JsonValue alpha, root.Field("lora_alpha"));
@@ -147,7 +147,7 @@ class Config {
       FUSEC_RT_ASSIGN(const double number, value.AsNumber());
       auto parsed = Pattern::Parse("^(.*\\.)?(" + pattern + ")$");  // as PEFT does
       if (!parsed)
-        return Fail(FUSEC_BAD_INPUT, value.where(), " has no regular expression as its name");
+        return Fail(FUSEC_BAD_INPUT, value.where(), " has a name that is not a regular expression");
       alpha_pattern_.emplace_back(*std::move(parsed), number);
     }
     return {};

@@ -345,7 +345,8 @@ class Context {
     size_t bytes = 0;
     const void* data = fusec_get_output(handle_, i, &bytes);
     if (!data)
-      throw Exception(FUSEC_BAD_USAGE, "output " + std::to_string(i) + " has no result here");
+      throw Exception(FUSEC_BAD_USAGE,
+                      "output " + std::to_string(i) + " has no result in the context");
     return {static_cast<const T*>(data), bytes / sizeof(T)};
   }
   template <class T>

@@ -78,7 +78,8 @@ StatusOr<std::set<std::string, std::less<>>> SignedPaths(const std::string& file
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     if (line.size() <= kPlaceOfPath || line.substr(kPlaceOfPath - 2, 2) != "  ")
-      return Fail(FUSEC_BAD_ARTIFACT, file, ": line ", paths.size() + 1, " is not of sha256sum");
+      return Fail(FUSEC_BAD_ARTIFACT, file, ": line ", paths.size() + 1,
+                  " does not have the format of sha256sum");
     paths.emplace(line.substr(kPlaceOfPath));
   }
   return paths;

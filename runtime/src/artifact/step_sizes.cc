@@ -103,10 +103,10 @@ StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
                              end(0, sizes.d_stride, sizes.m, sizes.n), buffer_bytes));
     if (sizes.bias_stride != 0) {
       return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name,
-                  "\": an addend beside a bias for each matrix");
+                  "\": has both an addend and a bias for each matrix");
     }
     if (sizes.k == 0) {
-      return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": an addend, but nothing to add to");
+      return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": has an addend, but k is 0");
     }
   }
   if (matmul.bias >= 0) {

@@ -124,7 +124,7 @@ Status Nvrtc::Open() {
   int count = 0;
   if (f.version(&major_, &minor_) != NVRTC_SUCCESS ||
       f.num_supported_archs(&count) != NVRTC_SUCCESS) {
-    return Fail(FUSEC_NO_DEVICE, kSoname, " does not tell its version");
+    return Fail(FUSEC_NO_DEVICE, kSoname, " does not report its version");
   }
   // NVRTC opens its builtins library by name when it compiles. The loader finds it in a toolkit,
   // but not in a wheel's folder, unless it is already open; so it is opened here. If it is missing,
@@ -138,7 +138,7 @@ Status Nvrtc::Open() {
   }
   supported_capabilities_.resize(static_cast<size_t>(count));
   if (f.supported_archs(supported_capabilities_.data()) != NVRTC_SUCCESS) {
-    return Fail(FUSEC_NO_DEVICE, kSoname, " does not tell its architectures");
+    return Fail(FUSEC_NO_DEVICE, kSoname, " does not report its architectures");
   }
   std::sort(supported_capabilities_.begin(), supported_capabilities_.end());
   return {};

@@ -81,7 +81,7 @@ Status ShardedExecutor::BindPart(size_t number, const RunBindings& bindings, std
     FUSEC_RT_ASSIGN(const TensorBinding from, Find(number, part.step->inputs[i], bindings, arena));
     if (BytesOf(manifest.inputs[i].dtype, dims) != static_cast<int64_t>(from.bytes)) {
       return Fail(FUSEC_BAD_ARTIFACT, part.step->name, ": input \"", manifest.inputs[i].name,
-                  "\" has other sizes than in the whole");
+                  "\" has other sizes than in the whole program");
     }
     FUSEC_RT_TRY(context.BindInput(static_cast<int>(i), from.data, dims, from.on_device));
   }
