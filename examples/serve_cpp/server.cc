@@ -7,7 +7,7 @@
 #include "buffer.h"  // on the GPU, or on the host
 
 constexpr int64_t kBatch = 64, kDense = 13, kTables = 26;
-constexpr int kThreads = 4, kRequests = 250;  // of each thread
+constexpr int kThreads = 4, kRequests = 250;  // kRequests: per thread
 
 struct Request {
   std::vector<float> dense = std::vector<float>(kBatch * kDense);

@@ -83,7 +83,7 @@ class CudaRowCaches {
   CudaModule module_;
   Kernels kernels_;
   std::vector<DeviceMemory> memory_;  // by cache of the manifest
-  std::vector<CachedTable> tables_;   // likewise
+  std::vector<CachedTable> tables_;   // by cache of the manifest
   DeviceMemory tables_on_device_, totals_;
   PinnedMemory seen_totals_;  // totals of an earlier period
   DeviceMemory ids_;          // the ids of Warm

@@ -157,7 +157,7 @@ class Batcher:
         self._queued_rows, self._running_requests, self._crowd = 0, 0, Crowd()
         self._is_due = False  # whether a look at the queue is scheduled for this turn of the loop
         self._timer: asyncio.TimerHandle | None = None  # for the next look, when the first request has waited long enough
-        # The upper bounds of joined dims, except the one that max_rows limits.
+        # The upper bounds of joined dims; that of row_dim is omitted if max_rows is the tighter limit.
         limits = {name: signature.dims[name][1] for name in signature.joined}
         self._limits = [(name, most) for name, most in limits.items() if name != signature.row_dim or most < options.max_rows]
         self._is_closed = False

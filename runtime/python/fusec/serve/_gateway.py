@@ -56,14 +56,14 @@ class Backend(Protocol):
         """Changes a model in all its replicas, and returns its new version."""
 
     async def statistics(self) -> Mapping[str, Statistics]:
-        """Of each model, over all its replicas."""
+        """The statistics of each model, over all its replicas."""
 
     async def samples(self) -> Iterable[tuple[Mapping[str, str], Iterable[tuple[str, Mapping[str, str], float]]]]:
         """The contents of /metrics: (labels, samples) of each replica."""
 
 
 class Gateway:
-    """Its methods raise RequestError."""
+    """The operations that clients may request. The methods raise RequestError."""
 
     def __init__(self, backend: Backend, options: GatewayOptions = GatewayOptions()):
         self.backend, self.options, self.repository = backend, options, Repository(options.repository)
@@ -94,7 +94,7 @@ class Gateway:
         return await self.backend.describe(name, what)
 
     async def statistics(self, name: str, version: str) -> dict[str, Any]:
-        """Of a model, or of all."""
+        """The statistics of a model, or of all models."""
         if name:
             await self.is_model_ready(name, version)
         models, found = await self.backend.models(), await self.backend.statistics()

@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         self._begun = self._task = None
 
     def end_idle(self) -> None:
-        """Closes the connection if no head of a request has been read."""
+        """Closes the connection unless it is reading or answering a request whose head was read."""
         if self._head is None:
             self._transport.close()
 

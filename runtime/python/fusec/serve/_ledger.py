@@ -42,7 +42,7 @@ class Ledger:
         self._logs: dict[str, ChangeLog] = {}
         self._replicas: dict[str, dict[str, Report]] = {}
         self._retries: collections.Counter[str] = collections.Counter()
-        self._statistics: dict[str, dict[str, Statistics]] = {}  # of each replica that was ever heard of; under "" of those that have ended
+        self._statistics: dict[str, dict[str, Statistics]] = {}  # by model and replica; "" has the sum of the replicas that have stopped
         self._news = asyncio.Condition()
 
     def _log(self, name: str) -> ChangeLog:
@@ -131,7 +131,7 @@ class Ledger:
         return of_replicas + [({"model": name}, [("retries_total", {}, float(self._retries[name]))]) for name in self._logs]
 
     def statistics(self) -> dict[str, Statistics]:
-        """Of each model, over all its replicas, those that are gone among them."""
+        """The statistics of each model, over all its replicas, including those that have stopped."""
         return {name: total(of_replicas.values()) for name, of_replicas in self._statistics.items()}
 
     def _alive(self, name: str) -> dict[str, Report]:

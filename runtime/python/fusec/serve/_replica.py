@@ -45,7 +45,7 @@ class Replica:
         raise NotImplementedError
 
     async def _try(self, change: Change) -> bool:
-        """Whether the change was already applied when it was tried, and need not be applied again with its version."""
+        """Tries a change; returns whether it is applied thereby and need not be applied again with its version."""
         await self._apply(change)
         return change.kind != "rows"
 

@@ -39,19 +39,19 @@ class ShardServer(Replica):
         return [*values, *self._seconds.samples("look_up_seconds")]
 
     async def look_up(self, inputs: Mapping[str, np.ndarray], weights: str) -> Rows:
-        """The rows for a run that asks for this set of weights."""
+        """The rows for a run that requests this set of weights."""
         start = time.perf_counter()
         rows = await asyncio.get_running_loop().run_in_executor(self._threads, look_up, self._shard, inputs, weights)
         self._seconds.note(time.perf_counter() - start)
         return rows
 
     def retire(self, version: int) -> None:
-        """Retires older weights if all replicas have reached `version` and this one is not beyond it."""
+        """Retires older weights if this replica is at `version`, which all replicas have reached."""
         if self.log.version == version:
             self._shard.retire()
 
     async def _try(self, change: Change) -> bool:
-        """Applies a change. New weights are loaded in addition to the old ones, which runs still need."""
+        """Tries a change. New weights are only checked, because runs still need the old ones."""
         if change.kind in ("weights", "load"):
             await asyncio.to_thread(self._shard.check, change.path or self._path)
         elif change.kind == "rows":

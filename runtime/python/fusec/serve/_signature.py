@@ -150,8 +150,8 @@ class Signature:
         return tuple(shared)
 
     def _positions_fit(self, arrays: list[np.ndarray], sizes: dict[str, int]) -> bool:
-        """Whether the positions in a request stay within the request and cover it, so that joining cannot mix it with others. A request for
-        which this is not so runs alone."""
+        """Whether the positions in a request stay within the request, and lengths and fences also cover it, so that joining cannot mix it
+        with others. A request for which this is not so runs alone."""
         for spec, array in zip(self.inputs, arrays):
             if not spec.counts:
                 continue
