@@ -402,7 +402,7 @@ def tune(
     Returns the table of the measurements.
 
     dims: sizes to measure at, in elements. time_limit: in seconds (60 by default); the next call continues where this one stopped. table:
-    whether to print the table.
+    whether to return the table; without it the result is "".
     """
     flags = {"dim": _program.named(dims, _program.sizes), "time_limit": time_limit, "device": device, "table": table}
     return _program.run(["tune", os.fspath(artifact), *_program.flags(flags)])
