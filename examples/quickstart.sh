@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From an exported model to answers: sets up, compiles, explains, checks against onnxruntime and times it.
+# Takes an exported model through all steps: installs what is needed, compiles, explains, compares with onnxruntime, and measures the time.
 #   usage: examples/quickstart.sh [MODEL.onnx]        default: the lecture's DLRM, 26 hashed embedding tables
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the model.onnx of every example: .deps/venv/bin/python examples/fusion/make_models.py [FOLDER]
 
-FOLDER is the one of this script unless another is given.
+FOLDER is by default the folder of this script.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 20  # the first with Gelu
-MAKERS = {}  # name of a folder -> what makes its nodes, inputs, outputs and constants
+MAKERS = {}  # name of a folder -> the function that returns its nodes, inputs, outputs and constants
 
 
 def example(maker):
@@ -33,7 +33,7 @@ def constants(**arrays):
 
 
 def weights(seed, *shape):
-    """Small numbers, the same on every machine, scaled by the inputs of a layer."""
+    """Small random numbers, the same on every machine, scaled by 1 / sqrt(number of inputs of the layer)."""
     return (np.random.RandomState(seed).standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
 
 

@@ -12,7 +12,7 @@
 
 enum { kBatch = 4, kDense = 13, kTables = 26 };
 
-/* Every call of the library may fail; its text says what, where and what was expected. */
+/* Prints the error text and exits if a call of the library has failed. */
 static void Check(fusec_status status) {
   if (status == FUSEC_OK) return;
   fprintf(stderr, "error %d: %s\n", (int)status, fusec_last_error());
@@ -52,7 +52,7 @@ int main(int count, char** arguments) {
     return FUSEC_BAD_USAGE;
   }
   if (fusec_abi_version() != FUSEC_ABI_VERSION) {
-    fprintf(stderr, "libfusec_rt.so is of another version than fusec.h\n");
+    fprintf(stderr, "libfusec_rt.so has another ABI version than fusec.h\n");
     return FUSEC_BAD_USAGE;
   }
   fusec_program* program = NULL;

@@ -1,5 +1,5 @@
-// Memory that inputs and outputs are bound to: the GPU's, where the server is built with
-// DEVICE_MEMORY, else the host's.
+// Memory to which inputs and outputs are bound: GPU memory if the server is built with
+// DEVICE_MEMORY, otherwise host memory.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Buffer {
   ~Buffer() { cudaFree(data_); }
 
   void* data() { return data_; }
-  // Before what is enqueued on `stream` afterwards.
+  // Copies to the buffer, in order with the other work of `stream`.
   void Fill(const void* from, void* stream) {
     Check(cudaMemcpyAsync(data_, from, bytes_, cudaMemcpyHostToDevice,
                           static_cast<cudaStream_t>(stream)));

@@ -7,7 +7,7 @@
 #include "buffer.h"  // on the GPU, or on the host
 
 constexpr int64_t kBatch = 64, kDense = 13, kTables = 26;
-constexpr int kThreads = 4, kRequests = 250;  // of each thread
+constexpr int kThreads = 4, kRequests = 250;  // kRequests: per thread
 
 struct Request {
   std::vector<float> dense = std::vector<float>(kBatch * kDense);
@@ -23,8 +23,8 @@ Request NextRequest() {
   return request;
 }
 
-// One thread: a context of its own, and buffers that stay bound. Gives the last request's first
-// score.
+// The work of one thread, with its own context and with buffers that stay bound. Returns the first
+// score of the last request.
 float Serve(const fusec::Program& program) {
   fusec::Context context(program);
   Buffer dense(kBatch * kDense * sizeof(float)), ids(kBatch * kTables * sizeof(int64_t));

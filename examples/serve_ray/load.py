@@ -1,4 +1,4 @@
-"""Asks the ranker as fast as it answers, gives it new weights twice meanwhile, and prints a line of what happens each second.
+"""Sends requests to the ranker as fast as it answers, loads new weights twice meanwhile, and prints a line of statistics each second.
 
 usage: load.py [SECONDS [HOST:PORT]]
 """
@@ -46,7 +46,7 @@ def new_weights(artifact):
 
 
 def batches():
-    """Requests and batches of all replicas so far."""
+    """The numbers of requests and of batches of all replicas so far."""
     with urllib.request.urlopen(f"http://{SERVER}/metrics") as page:
         lines = [line.rsplit(" ", 1) for line in page.read().decode().splitlines()]
     total = lambda name: sum(float(value) for key, value in lines if key.startswith(name))

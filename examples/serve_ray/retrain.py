@@ -1,4 +1,4 @@
-"""Stands for a night of training: writes new values for the tables of an artifact's model as FILE.safetensors."""
+"""Takes the place of a night of training: writes new values for the tables of an artifact's model as FILE.safetensors."""
 
 import json
 import struct

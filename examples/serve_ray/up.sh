@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Compiles a DLRM, makes a second artifact with other tables, and serves the first one until it is interrupted.
-# usage: up.sh [--sharded] [FOLDER] [OPTION...]     --sharded: with its tables on four shards, each an actor of its own, in two replicas
+# usage: up.sh [--sharded] [FOLDER] [OPTION...]     --sharded: with the tables on four shards, each a separate deployment of two replicas
 #        FOLDER is for the artifacts (ranker); the options are those of python -m fusec.serve
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 compile=(fusec)
 options=(--replicas 2)
 if [ "${1:-}" = --sharded ]; then
-  compile=(fusec shard --shards 4 --replicate-below 0)  # tables as small as these would all stay in the dense part
-  options+=(--shard-replicas 2 --cpus 0.5 --shard-cpus 0.1)  # so that ten actors find room on two cores
+  compile=(fusec shard --shards 4 --replicate-below 0)  # by default tables as small as these stay in the dense part
+  options+=(--shard-replicas 2 --cpus 0.5 --shard-cpus 0.1)  # so that ten actors fit on two cores
   shift
 fi
 folder=${1:-ranker}

@@ -1,5 +1,5 @@
 # Run by the installation of the component `python`: copies the shared libraries that the program and libfusec_rt.so are linked with
-# into fusec/lib, under the names that they are asked for. The C library stays the system's.
+# into fusec/lib, under the names by which they are loaded. The C library is not copied.
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${program} LIBRARIES ${library} RESOLVED_DEPENDENCIES_VAR needed
      PRE_EXCLUDE_REGEXES "^lib(c|m|dl|rt|pthread|fusec_rt)\\.so" "^ld-linux")
 foreach(path ${needed})

@@ -20,20 +20,21 @@
 namespace fusec::runtime {
 namespace {
 
-// A file of the adapter is data of the caller's, not a part of an artifact.
+// Converts FUSEC_BAD_ARTIFACT to FUSEC_BAD_INPUT: an adapter file is the caller's data, not a part
+// of an artifact.
 tl::unexpected<RuntimeError> AsInput(RuntimeError error) {
   if (error.code == FUSEC_BAD_ARTIFACT) error.code = FUSEC_BAD_INPUT;
   return tl::unexpected(std::move(error));
 }
 
-// Which matrix a tensor is, of which module.
+// The module that a tensor belongs to, and which of its matrices it is.
 struct TensorRole {
   std::string module;
   bool is_up = false;
   bool is_plain = false;  // "A" [inputs, rank], "B" [rank, outputs]
 };
 
-// Removes the last part of a dotted path, and returns it.
+// Removes the last part of a dotted path and returns it.
 std::string_view TakeLast(std::string_view& path) {
   const size_t dot = path.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? path : path.substr(dot + 1);
@@ -49,7 +50,7 @@ std::optional<TensorRole> RoleOf(std::string_view name) {
   const bool has_suffix = part == "weight";
   if (has_suffix) {
     part = TakeLast(name);
-    if (!matrix(part)) part = TakeLast(name);  // behind the name of an adapter
+    if (!matrix(part)) part = TakeLast(name);  // the last part was the name of the adapter
   }
   const bool is_plain = part.size() == 1;
   if (!matrix(part) || (is_plain && has_suffix)) return std::nullopt;
@@ -67,10 +68,10 @@ bool MeanTheSame(std::string_view a, std::string_view b) {
   return a.ends_with(b) && (a.size() == b.size() || a[a.size() - b.size() - 1] == '.');
 }
 
-// An extended regular expression of POSIX.
+// A POSIX extended regular expression.
 class Pattern {
  public:
-  // nullopt if `text` is none.
+  // nullopt if `text` is not a regular expression.
   static std::optional<Pattern> Parse(const std::string& text) {
     auto compiled = std::make_unique<regex_t>();
     if (regcomp(compiled.get(), text.c_str(), REG_EXTENDED | REG_NOSUB) != 0) return std::nullopt;
@@ -92,7 +93,7 @@ class Pattern {
   std::unique_ptr<regex_t, Free> compiled_;
 };
 
-// What adapter_config.json says, as far as it matters here.
+// The relevant contents of adapter_config.json.
 class Config {
  public:
   static StatusOr<Config> Read(const std::string& file) {
@@ -128,13 +129,13 @@ class Config {
       FUSEC_RT_ASSIGN(const bool is_used, ReadFlagOf(root, refused));
       if (is_used)
         return Fail(FUSEC_BAD_INPUT, file, ": ", refused,
-                    " is true, which slots of adapters do not hold, expected plain LoRA");
+                    " is true, which adapter slots do not support, expected plain LoRA");
     }
     if (root.Has("bias")) {
       FUSEC_RT_ASSIGN(const std::string bias, ReadText(root, "bias"));
       if (bias != "none")
         return Fail(FUSEC_BAD_INPUT, file, ": bias is \"", bias,
-                    "\", which slots of adapters do not hold, expected none");
+                    "\", which adapter slots do not support, expected none");
     }
     FUSEC_RT_ASSIGN(uses_root_, ReadFlagOf(root, "use_rslora"));
     FUSEC_RT_ASSIGN(const JsonValue alpha, root.Field("lora_alpha"));
@@ -146,7 +147,7 @@ class Config {
       FUSEC_RT_ASSIGN(const double number, value.AsNumber());
       auto parsed = Pattern::Parse("^(.*\\.)?(" + pattern + ")$");  // as PEFT does
       if (!parsed)
-        return Fail(FUSEC_BAD_INPUT, value.where(), " has no regular expression as its name");
+        return Fail(FUSEC_BAD_INPUT, value.where(), " has a name that is not a regular expression");
       alpha_pattern_.emplace_back(*std::move(parsed), number);
     }
     return {};
@@ -166,7 +167,7 @@ struct Pair {
   const StoredTensor* tensors[2] = {nullptr, nullptr};  // down, up
   std::string names[2];
   bool is_plain = false;
-  std::string module;  // in the file
+  std::string module;  // its name in the file
 };
 
 class AdapterReader {
@@ -233,7 +234,7 @@ class AdapterReader {
     return list;
   }
 
-  // The parts of a layer: [stored_rank, inputs] and [outputs, stored_rank].
+  // Appends the parts of a layer to `contents`: [stored_rank, inputs] and [outputs, stored_rank].
   Status Append(const AdapterSite& site, const Pair& pair, const std::optional<Config>& config,
                 SlotContents& contents) {
     const int64_t rows[2] = {site.inputs, site.outputs};
@@ -250,7 +251,8 @@ class AdapterReader {
     int64_t ranks[2];
     std::vector<float> values[2];
     for (const int side : {0, 1}) {
-      // lora_A is stored by ranks, lora_B by outputs, as slots are; plain ones the other way round.
+      // lora_A is [rank, inputs] and lora_B [outputs, rank], as in slots; plain matrices are
+      // transposed.
       const bool by_ranks = (side == 0) != pair.is_plain;
       FUSEC_RT_ASSIGN(ranks[side],
                       RankOf(*pair.tensors[side], pair.names[side], rows[side], by_ranks));
@@ -333,8 +335,8 @@ class AdapterReader {
       return static_cast<size_t>(row * columns + column);
     }
   };
-  // A matrix in the layer's dtype and in the shape that it has in a slot, of a smaller one. What is
-  // not finite there would reach rows of other slots, as zeros times it.
+  // Converts a matrix to the layer's dtype and pads it to its shape in a slot. Elements that are
+  // not finite are errors, because rows with other slots multiply them by zero, which gives NaN.
   StatusOr<std::vector<std::byte>> Stored(const AdapterSite& site, const std::vector<float>& values,
                                           const Dims& own, const Dims& dims, double scale,
                                           const std::string& name) const {

@@ -12,7 +12,7 @@ constexpr int64_t kAlignment = 256;
 struct Life {
   int buffer = 0;
   int first = -1, last = -1;  // steps, inclusive
-  int64_t bytes = 0;          // rounded up
+  int64_t bytes = 0;          // rounded up to the alignment
   int64_t offset = 0;
 };
 
@@ -34,7 +34,8 @@ std::vector<Life> FindLives(const Manifest& manifest, const Target& target) {
   return lives;
 }
 
-// The lowest offset at which `life` misses everything in `placed`, which is sorted by offset.
+// The lowest offset at which `life` overlaps no buffer in `placed` that is live at the same time;
+// `placed` is sorted by offset.
 int64_t FirstFit(const Life& life, const std::vector<Life>& placed) {
   int64_t offset = 0;
   for (const Life& other : placed) {
@@ -52,7 +53,7 @@ StatusOr<ArenaPlan> PackArena(const Manifest& manifest, const Target& target,
   ArenaPlan plan;
   plan.offsets.assign(manifest.buffers.size(), -1);
   std::vector<Life> lives = FindLives(manifest, target);
-  int64_t total = 0;  // of all, so that no sum of offsets below can overflow
+  int64_t total = 0;  // bounded, so that no sum of offsets below can overflow
   for (Life& life : lives) {
     const int64_t bytes = buffer_bytes[life.buffer];
     if (__builtin_add_overflow(total, bytes, &total) || total > INT64_MAX / 4) {

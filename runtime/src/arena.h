@@ -9,13 +9,14 @@
 
 namespace fusec::runtime {
 
-// Packs the arena buffers that `target` uses: each lives from the first step that writes it to the
-// last that touches it, and gets the lowest multiple of 256 where no buffer of an overlapping life
-// lies. Largest first, which keeps the arena close to its bound.
+// Packs the arena buffers that `target` uses. A buffer is live from the first step that writes it
+// to the last step that uses it. The buffers are placed in order of decreasing size, each at the
+// lowest multiple of 256 bytes that overlaps no other live buffer; this order keeps the arena close
+// to the smallest possible size.
 StatusOr<ArenaPlan> PackArena(const Manifest& manifest, const Target& target,
                               std::span<const int64_t> buffer_bytes);
 
-// The size of every buffer in bytes for these symbols; a negative or overflowing one is an error.
+// The size of every buffer in bytes for these symbols; a negative or overflowing size is an error.
 StatusOr<std::vector<int64_t>> BufferBytes(const Manifest& manifest,
                                            std::span<const int64_t> symbols);
 

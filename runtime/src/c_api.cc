@@ -34,8 +34,8 @@ namespace {
 
 thread_local std::string last_error;
 
-// Runs `body` and turns what it returns or throws into a code and a text. Nothing here throws but
-// std (out of memory).
+// Runs `body` and converts the error that it returns or throws into a status code and the text of
+// fusec_last_error. Only the standard library throws (out of memory).
 template <class Body>
 fusec_status Guard(Body body) noexcept {
   try {
@@ -44,7 +44,7 @@ fusec_status Guard(Body body) noexcept {
     last_error = status.error().message;
     return status.error().code;
   } catch (const std::bad_alloc&) {
-    last_error.assign("out of memory");  // short enough to need none
+    last_error.assign("out of memory");  // short enough to need no allocation
     return FUSEC_NO_DEVICE;
   } catch (const std::exception& exception) {
     last_error.assign("internal error: ");

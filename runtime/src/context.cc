@@ -12,7 +12,7 @@
 namespace fusec::runtime {
 namespace {
 
-// The product of the dims of a tensor in bytes, -1 if that is no size.
+// The size of a tensor in bytes, or -1 if a dim is negative or the product overflows.
 StatusOr<int64_t> TensorBytes(const TensorSignature& tensor, std::span<const int64_t> symbols) {
   int64_t bytes = DtypeBytes(tensor.dtype);
   bool good = true, is_empty = false;
@@ -27,8 +27,8 @@ StatusOr<int64_t> TensorBytes(const TensorSignature& tensor, std::span<const int
   return !good ? -1 : is_empty ? 0 : bytes;
 }
 
-// A product of dims that differs from the buffer's size would be a hole in the artifact through
-// which memory is overrun.
+// Checks that every input and output is as large as its buffer; otherwise a damaged or hostile
+// artifact could make a run access memory outside of a buffer.
 Status CheckSignatureSizes(const Manifest& manifest, std::span<const int64_t> symbols,
                            std::span<const int64_t> buffer_bytes) {
   for (const auto* tensors : {&manifest.inputs, &manifest.outputs}) {
@@ -42,8 +42,9 @@ Status CheckSignatureSizes(const Manifest& manifest, std::span<const int64_t> sy
   return {};
 }
 
-// What a kernel stores follows from its text, so a buffer that the manifest makes smaller would be
-// overrun. `bytes_written` says it a second time.
+// Checks that the outputs of each step have room for its `bytes_written`. What a kernel stores is
+// fixed in its code, so it would write past the end of a buffer that the manifest declares too
+// small.
 Status CheckRoomForResults(const Manifest& manifest, const Target& target,
                            std::span<const int64_t> symbols,
                            std::span<const int64_t> buffer_bytes) {
@@ -65,7 +66,8 @@ Status CheckRoomForResults(const Manifest& manifest, const Target& target,
   return {};
 }
 
-// Whether a dim is 0 that kernels are not made for: the outputs are empty then.
+// Whether a symbol is 0 although its minimum is larger: no kernel runs then, and all outputs must
+// be empty.
 bool IsEmptyRun(const Manifest& manifest, std::span<const int64_t> symbols) {
   for (size_t i = 0; i < symbols.size(); ++i) {
     if (symbols[i] < manifest.symbols[i].min) return true;
@@ -92,7 +94,7 @@ StatusOr<std::unique_ptr<Context>> Context::Create(const Program& program) {
 }
 
 Context::~Context() {
-  executor_.reset();  // waits for what still writes into the outputs
+  executor_.reset();  // waits for runs that still write to the outputs
   for (const OwnedOutput& output : owned_) {
     if (output.memory) program_.device().FreeHost(output.memory);
   }
@@ -188,10 +190,10 @@ StatusOr<std::span<const int64_t>> Context::SymbolValues() {
   return std::span<const int64_t>(symbols_);
 }
 
-// Before a run.
+// Prepares run_dims_ for a run that is about to begin.
 Status Context::NoteRunDims() {
   if (!program_.manifest().has_run_time_sizes) return {};
-  run_dims_are_true_ = is_empty_run_;  // its run-time dims are 0 at most
+  run_dims_are_true_ = is_empty_run_;  // an empty run has no run-time dims above 0
   run_dims_.resize(program_.manifest().output_count());
   for (size_t i = 0; i < run_dims_.size(); ++i) {
     FUSEC_RT_ASSIGN(run_dims_[i], OutputBounds(static_cast<int>(i)));
@@ -234,7 +236,7 @@ StatusOr<RunBindings> Context::Prepare() {
   return RunBindings{symbols_, dims_version_, buffer_bytes_, &arena_, inputs_, run_outputs_};
 }
 
-// After a run that has ended: where its sizes lie is host memory of the context.
+// Reads the actual sizes after a run has ended; they are in host memory of the context.
 Status Context::ReadRunTimeSizes() {
   const Manifest& manifest = program_.manifest();
   if (!manifest.has_run_time_sizes || run_dims_are_true_) return {};

@@ -11,8 +11,8 @@
 
 namespace fusec::runtime {
 
-// The state of one call at a time: bound tensors, what follows from their dims, and the executor
-// with its scratch memory. fusec.h says what the methods do.
+// The state of one call: bound tensors, the sizes derived from their dims, and the executor with
+// its scratch memory. fusec.h documents the methods.
 class Context {
  public:
   static StatusOr<std::unique_ptr<Context>> Create(const Program& program);
@@ -26,13 +26,15 @@ class Context {
   Status Run();
   Status RunAsync(void* stream);
   Status Synchronize();
-  // Runs with the bound tensors and gives the microseconds of each of `count` runs on the device.
+  // Runs `count` times with the bound tensors and returns the device time of each run in
+  // microseconds.
   StatusOr<std::vector<double>> MeasureRuns(int count);
-  // Host memory with output i of the last run; null data if it is bound elsewhere or nothing ran.
+  // Output i of the last run in host memory; its data are null if the output was bound to other
+  // memory or no run has succeeded.
   TensorBinding GetOutput(int i) const;
 
-  // The next run's bindings, checked; valid until the context changes. For what measures runs
-  // (bench.h).
+  // Checks and returns the bindings of the next run, which are valid until the context changes. The
+  // functions of bench.h use them.
   StatusOr<RunBindings> Prepare();
   Executor& executor() const { return *executor_; }
 
@@ -59,13 +61,13 @@ class Context {
   std::vector<std::vector<int64_t>> input_dims_;
   std::vector<OwnedOutput> owned_;
   bool has_result_ = false;
-  // By output of a program with run-time sizes: what the dims of the last run can be, and once it
-  // has ended what they are.
+  // One entry per output of a program with run-time sizes: the upper bounds of the dims of the last
+  // run, and after it has ended the actual dims.
   std::vector<std::vector<int64_t>> run_dims_;
-  bool run_dims_are_true_ = false;
-  bool inputs_are_of_run_ = false;  // none was bound since that run began
+  bool run_dims_are_true_ = false;  // run_dims_ holds the actual dims
+  bool inputs_are_of_run_ = false;  // no input was bound after the last run began
 
-  bool dims_are_current_ = false;  // what follows is derived from input_dims_
+  bool dims_are_current_ = false;  // the members below are derived from the current input_dims_
   uint64_t dims_version_ = 0;
   std::vector<int64_t> symbols_, buffer_bytes_;
   bool is_empty_run_ = false;  // all outputs are empty, so that nothing is run

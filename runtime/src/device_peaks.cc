@@ -9,7 +9,7 @@
 namespace fusec::runtime {
 namespace {
 
-// FMA units for f32 of one multiprocessor.
+// The number of f32 FMA units of one multiprocessor.
 int F32Lanes(int capability) { return capability <= 80 ? 64 : 128; }
 
 StatusOr<DevicePeaks> CudaPeaks(const CudaContext& context) {
@@ -27,7 +27,7 @@ StatusOr<DevicePeaks> CudaPeaks(const CudaContext& context) {
   return peaks;
 }
 
-// The best of some copies between two buffers that no cache holds.
+// The bandwidth of the fastest of some copies between two buffers that are larger than the caches.
 StatusOr<DevicePeaks> CpuPeaks() {
   constexpr size_t kBytes = size_t{64} << 20;
   constexpr int kCopies = 6;
@@ -57,7 +57,7 @@ StatusOr<DevicePeaks> PeaksOf(Device& device) {
   if (const auto* cuda = dynamic_cast<const CudaDevice*>(&device)) {
     return CudaPeaks(cuda->context());
   }
-  if (device.has_device_memory()) return DevicePeaks{};  // of several GPUs
+  if (device.has_device_memory()) return DevicePeaks{};  // several GPUs: unknown
   return CpuPeaks();
 }
 

@@ -4,12 +4,13 @@
 
 namespace fusec::runtime {
 
-// Lets any number of threads in at a time, until one closes it: that one is alone then, once those
-// inside have left, and others wait before the gate. It comes first, however many keep entering.
+// A lock for readers and writers in which writers have priority. Any number of threads may be
+// inside at the same time. A thread that closes the gate waits until those inside have left and is
+// then alone; threads that arrive after it wait outside until it opens the gate.
 class Gate {
  public:
-  // Closing first raises the flag and then counts, entering counts first and then looks: one of the
-  // two sees the other.
+  // Close sets the flag before it reads the counter; Enter increments the counter before it reads
+  // the flag. So at least one of two concurrent calls sees the other.
   void Enter() {
     while (true) {
       ++inside_;
@@ -21,7 +22,7 @@ class Gate {
   void Exit() {
     if (--inside_ == 0 && is_closed_) inside_.notify_all();
   }
-  // By one thread at a time.
+  // Called by one thread at a time.
   void Close() {
     is_closed_ = true;
     for (int inside = inside_; inside != 0; inside = inside_) inside_.wait(inside);
@@ -31,7 +32,7 @@ class Gate {
     is_closed_.notify_all();
   }
 
-  // While one lives, its thread is inside.
+  // The thread is inside the gate as long as this object exists.
   class Inside {
    public:
     explicit Inside(Gate& gate) : gate_(gate) { gate_.Enter(); }
@@ -41,7 +42,7 @@ class Gate {
    private:
     Gate& gate_;
   };
-  // While one lives, nobody else is inside.
+  // No thread is inside the gate as long as this object exists.
   class Closed {
    public:
     explicit Closed(Gate& gate) : gate_(gate) { gate_.Close(); }

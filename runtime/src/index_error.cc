@@ -6,8 +6,8 @@
 namespace fusec::runtime {
 namespace {
 
-// "[5, 3]": row-major position `position` in a tensor of `shape`, or the plain number if it does
-// not lie there.
+// The index of the element at row-major position `position` of a tensor of `shape`, such as
+// "[5, 3]", or the plain number if the position is outside the tensor.
 std::string Unravel(const std::vector<DimExpression>& shape, std::span<const int64_t> symbols,
                     long long position) {
   std::string text;

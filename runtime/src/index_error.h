@@ -8,17 +8,18 @@
 
 namespace fusec::runtime {
 
-// What a kernel writes when it meets an index outside its range; zeroed before each run. Generated
-// code shares the layout.
+// The record that a kernel writes when it finds an index out of range; it is zeroed before each
+// run. Generated code has the same layout.
 struct IndexError {
   int32_t site = 0;  // 0: none, else 1 + the index into Manifest::index_sites
   int32_t reserved = 0;
   long long position = 0;  // row-major, in the tensor of indices
   long long value = 0;     // the index found
-  long long extent = 0;    // valid are -extent .. extent - 1; of lengths 0 .. extent
+  // Valid are indices in -extent .. extent - 1, lengths in 0 .. extent, slots in -1 .. extent - 1.
+  long long extent = 0;
 };
 
-// Turns what the kernels left there into FUSEC_BAD_INPUT:
+// Returns FUSEC_BAD_INPUT if the kernels have written a record, for example
 // `node "tables.3/Gather": index 200 at position [5, 3] of "sparse" is outside -200..199`.
 Status CheckIndexError(const Manifest& manifest, std::span<const int64_t> symbols,
                        const IndexError& error);

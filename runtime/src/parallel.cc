@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-// libgomp synchronizes with futexes that ThreadSanitizer does not see; these calls tell it what
-// starting and joining order.
+// libgomp synchronizes with futexes, which ThreadSanitizer does not see; these calls tell it which
+// accesses are ordered by the start and the end of a parallel region.
 #if defined(__SANITIZE_THREAD__)
 extern "C" void __tsan_acquire(void*);
 extern "C" void __tsan_release(void*);

@@ -7,12 +7,12 @@
 
 namespace fusec::runtime {
 
-// FUSEC_NUM_THREADS, or what OpenMP would use (OMP_NUM_THREADS, the cores that this process may
-// use).
+// The value of FUSEC_NUM_THREADS, or else the number of threads of OpenMP (OMP_NUM_THREADS, or the
+// cores that this process may use).
 StatusOr<int> ThreadCountFromEnvironment();
 
-// While it lives the calling thread is one of those that run a program. Threads that run at the
-// same time share the cores.
+// Marks the calling thread as running a program as long as the object exists. Threads that run
+// programs at the same time share the cores: threads() is the share of this one.
 class ThreadShare {
  public:
   explicit ThreadShare(int all_threads);
@@ -25,11 +25,11 @@ class ThreadShare {
   int previous_openmp_threads_;
 };
 
-// How many threads in 1..limit pay off: waking one costs some microseconds, about what 32 KB of
-// traffic or 256 K flops take.
+// The number of threads, in 1..limit, that a piece of work is worth: one per 32 KiB of traffic or
+// 256 Ki flops, which take about as long as waking a thread (some microseconds).
 int UsefulThreads(double bytes, double flops, int limit);
 
-// Sets what oneDNN will use when this thread calls it.
+// Sets the number of threads that oneDNN uses when this thread calls it.
 void SetOpenMpThreads(int threads);
 
 namespace internal {
@@ -37,8 +37,8 @@ using RangeFunction = void (*)(const void* body, int64_t first, int64_t last);
 void ParallelRanges(int threads, int64_t count, RangeFunction function, const void* body);
 }  // namespace internal
 
-// Calls body(first, last) for at most `threads` neighbouring ranges that make up 0..count; one
-// range runs in the calling thread.
+// Splits [0, count) into at most `threads` consecutive ranges and calls body(first, last) for each,
+// in parallel; one range runs in the calling thread.
 template <class Body>
 void ParallelFor(int threads, int64_t count, const Body& body) {
   if (count <= 0) return;

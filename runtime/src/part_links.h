@@ -11,41 +11,42 @@
 
 namespace fusec::runtime {
 
-// What lies between the parts of a sharded program: memory in which they hand tensors over, and the
-// order of their work. One per context; the last part is the one that the caller waits for, the
-// home of the memory.
+// Connects the parts of a sharded program: it owns the memory through which they pass tensors, and
+// orders their work. Each context has one. The last part is the home: the memory lies on its
+// device, and the caller waits for it.
 class PartLinks {
  public:
   virtual ~PartLinks() = default;
-  // At least so many bytes, which start at a multiple of 256. What was there is lost, and nothing
-  // may be using it.
+  // Returns memory of at least `bytes` bytes, aligned to 256. Earlier contents are lost, and no run
+  // may be using them.
   virtual StatusOr<std::byte*> Reserve(size_t bytes) = 0;
-  virtual bool on_device() const = 0;  // whether that is memory of a GPU
+  virtual bool on_device() const = 0;  // whether it is memory of a GPU
   virtual size_t device_bytes() const = 0;
-  // Whether a part can read what lies in the memory of the home's GPU.
+  // Whether a part can access the memory of the home's GPU.
   virtual bool CanReadHome(size_t part) const = 0;
-  // A run begins: what parts enqueue on the streams that StreamOf gives comes behind what is on
-  // `stream` now, and behind the run before.
+  // Begins a run: the work that parts enqueue afterwards on the streams of StreamOf waits for the
+  // work that is on `stream` and for the previous run.
   virtual Status Begin(void* stream) = 0;
-  // Of a part, for a run on `stream`.
+  // The stream on which a part enqueues its work in a run on `stream`.
   virtual void* StreamOf(size_t part, void* stream) const = 0;
-  // All parts but the last are enqueued: what comes on `stream` waits for them.
+  // Called when all parts but the last are enqueued: later work on `stream` waits for them.
   virtual Status Join(void* stream) = 0;
-  // The last part is enqueued, too.
+  // Called when the last part is enqueued, too.
   virtual Status End(void* stream) = 0;
 
-  // Microseconds of a run, `samples` times, each the mean over `replays` runs back to back that go
-  // round `sets`. On GPUs inputs and outputs are copied to the home's memory before, and a time is
-  // between two events there, behind `start` of a set and its stream.
+  // The time of a run in microseconds, `samples` times, each the mean over `replays` consecutive
+  // runs that use the bindings of `sets` in turn. On GPUs inputs and outputs are copied to the
+  // home's memory before the measurement, and a time lies between two events on the home's GPU.
+  // `start` enqueues a run of a set on a stream.
   using StartRun = std::function<Status(const RunBindings& bindings, void* stream)>;
   virtual StatusOr<std::vector<double>> Measure(std::span<const RunBindings> sets, int samples,
                                                 int replays, void* stream,
                                                 const StartRun& start) = 0;
 };
 
-// Parts that run one behind the other on the CPU.
+// For parts that run one after another on the CPU.
 std::unique_ptr<PartLinks> CreateCpuLinks();
-// `ordinals`: of the parts' GPUs. `streams`: of the parts, each on its GPU.
+// `ordinals`: the GPU of each part. `streams`: the stream of each part, on its GPU.
 StatusOr<std::unique_ptr<PartLinks>> CreateCudaLinks(std::vector<int> ordinals,
                                                      std::vector<void*> streams);
 

@@ -13,7 +13,7 @@
 namespace fusec::runtime {
 namespace {
 
-// The numbers of "cuda:0,2"; {0} for "cuda", none for "cpu".
+// The GPU ordinals in a device name: {0, 2} for "cuda:0,2", {0} for "cuda", none for "cpu".
 StatusOr<std::vector<int>> ParseDevice(std::string_view device) {
   std::vector<int> ordinals;
   if (device == "cpu") return ordinals;
@@ -31,8 +31,9 @@ StatusOr<std::vector<int>> ParseDevice(std::string_view device) {
   return Fail(FUSEC_BAD_USAGE, "unknown device \"", device, "\", expected cpu, cuda or cuda:N");
 }
 
-// Without a name: a GPU where the artifact and the machine have one, else the CPU. Of an artifact
-// for GPUs alone, which has no other device, the GPU's is the problem to tell of.
+// Without a name: the first GPU if the machine has one and the artifact has a GPU target, and the
+// CPU otherwise. An artifact without a CPU target always gets the GPU, so that the error is about
+// the GPU.
 StatusOr<std::vector<int>> ChooseDevice(const char* device, const Artifact& artifact) {
   if (IsSharded(artifact.manifest())) {
     if (device) return ParseDevice(device);
@@ -66,7 +67,7 @@ Status CheckAligned(const std::string& table, const char* what, const void* data
               " bytes after a multiple of ", bytes, ", expected a multiple of ", bytes);
 }
 
-// What is wrong with the ids beside their values.
+// Checks dtype, count and memory of the ids, not their values.
 Status CheckIds(const std::string& table, const RowUpdate& update) {
   if (update.id_dtype != FUSEC_I32 && update.id_dtype != FUSEC_I64)
     return Fail(FUSEC_BAD_INPUT, table, ": ids are ", NameOf(update.id_dtype),

@@ -1,6 +1,6 @@
-// The C++ face of fusec's runtime: owners around the handles of fusec.h, header only, C++20. Errors
-// are thrown as fusec::Exception. What fusec.h says of ownership, threads and errors holds here
-// too.
+// The C++ interface of fusec's runtime: classes that own the handles of fusec.h, header only,
+// C++20. Errors are thrown as fusec::Exception. The rules of fusec.h for lifetimes, threads and
+// errors hold here too.
 //
 //   fusec::Program program("model_fused");  // one per model and device
 //   fusec::Context context(program);        // one per thread or stream
@@ -37,8 +37,8 @@ inline void Check(fusec_status status) {
   if (status != FUSEC_OK) throw Exception(status, fusec_last_error());
 }
 
-// Whether elements of `dtype` may be read as T. Half types, which C++20 has no name for, are
-// uint16_t.
+// Whether elements of `dtype` may be read as T. f16 and bf16 are read as uint16_t, because C++20
+// has no types for them.
 template <class T>
 constexpr bool Holds(fusec_dtype dtype) {
   switch (dtype) {
@@ -76,7 +76,7 @@ struct TensorInfo {
   std::string name;
   fusec_dtype dtype = FUSEC_F32;
   std::vector<std::string> dims;   // each "13" or an expression such as "batch*27"
-  bool has_run_time_dims = false;  // of an output: `dims` are the most that the data can make them
+  bool has_run_time_dims = false;  // of an output: `dims` are upper bounds
 };
 
 struct Symbol {
@@ -84,20 +84,21 @@ struct Symbol {
   int64_t min = 1, max = 1;  // inclusive
 };
 
-// A table whose rows fusec_update_rows puts in.
+// A table whose rows fusec_update_rows can overwrite.
 struct TableInfo {
   std::string name;
   fusec_dtype dtype = FUSEC_F32;  // in the model
   int64_t rows = 0, columns = 0;
-  std::string storage;  // "f32", "int8"
+  std::string storage;  // storage type of the rows, such as "f32" or "int8"
   size_t bytes = 0;     // as stored
   std::string fixed;    // why its rows cannot be updated; "" if they can
 };
 
-// A loaded artifact; any number of threads may use it.
+// A loaded artifact; any number of threads may use it at the same time.
 class Program {
  public:
-  // `device`: "cpu", "cuda", "cuda:1", or null for a GPU where there is one, else the CPU.
+  // `device`: "cpu", "cuda", "cuda:1", or null for the first GPU if there is one and the CPU
+  // otherwise.
   explicit Program(const std::string& artifact_path, const char* device = nullptr) {
     internal::Check(fusec_load(artifact_path.c_str(), device, &handle_));
   }
@@ -108,25 +109,27 @@ class Program {
   }
   ~Program() { fusec_unload(handle_); }
 
-  // Why the constructor would fail on this machine; "" if nothing is missing. Reads no weights.
+  // The error that the constructor would throw on this machine, or "" (see fusec_can_load, which
+  // reads no weights).
   static std::string WhyNot(const std::string& artifact_path, const char* device = nullptr) {
     return fusec_can_load(artifact_path.c_str(), device) == FUSEC_OK ? "" : fusec_last_error();
   }
 
-  // The weights of the artifact at this path, which `fusec refit` wrote; any thread, any time.
+  // Replaces the weights by those of the artifact at this path, which `fusec refit` wrote. Any
+  // thread may call it at any time.
   void UpdateWeights(const std::string& artifact_path) {
     internal::Check(fusec_update_weights(handle_, artifact_path.c_str()));
   }
 
-  // Adapters of a program that was compiled with --adapters (fusec_load_adapter says what holds).
+  // Adapters of a program that was compiled with --adapters; see fusec_load_adapter.
   int adapter_slots() const { return fusec_adapter_slots(handle_); }
   void LoadAdapter(int slot, const std::string& path) {
     internal::Check(fusec_load_adapter(handle_, slot, path.c_str()));
   }
   void UnloadAdapter(int slot) { internal::Check(fusec_unload_adapter(handle_, slot)); }
 
-  // New rows for these ids of a table, in host memory: `rows` are those of all ids, one behind the
-  // other, of the table's type (half types are uint16_t). fusec_update_rows says what holds.
+  // Overwrites the rows with these ids, from host memory. `rows` holds one row for each id,
+  // consecutively, in the table's dtype (f16 and bf16 as uint16_t). See fusec_update_rows.
   template <class Id, class T>
   void UpdateRows(const std::string& table, std::span<const Id> ids, std::span<const T> rows) {
     static_assert(std::is_same_v<Id, int32_t> || std::is_same_v<Id, int64_t>);
@@ -151,14 +154,14 @@ class Program {
                   const std::vector<T>& rows) {
     UpdateRows(table, std::span<const Id>(ids), std::span<const T>(rows));
   }
-  // How often the rows of a table have been updated.
+  // How often the rows of the table were updated (fusec_table_version).
   uint64_t TableVersion(const std::string& table) const {
     uint64_t version = 0;
     internal::Check(fusec_table_version(handle_, table.c_str(), &version));
     return version;
   }
-  // The GPU's cache of rows of a table in host memory (--table-cache), and loading it with those that
-  // come most often among these ids.
+  // State of the GPU cache of a table in host memory (--table-cache). WarmTable loads the rows that
+  // occur most often among these ids into it.
   fusec_cache_info TableCache(const std::string& table) const {
     fusec_cache_info info;
     internal::Check(fusec_table_cache(handle_, table.c_str(), &info));
@@ -182,7 +185,7 @@ class Program {
     for (const TableInfo& table : Tables()) {
       if (table.name == name) return table;
     }
-    static_cast<void>(TableVersion(name));  // throws, with the names there are
+    static_cast<void>(TableVersion(name));  // throws an error that lists the existing names
     return {};
   }
 
@@ -225,8 +228,9 @@ class Program {
   fusec_program* handle_ = nullptr;
 };
 
-// Elements in host memory of fusec_allocate_host, not initialised, for inputs and outputs of calls
-// that are to be fast. The program must outlive it, and it the runs that use it.
+// An array in host memory of fusec_allocate_host, not initialised, for inputs and outputs that a
+// GPU copies directly. The program must outlive the array, and the array must outlive the runs that
+// use it.
 template <class T>
 class HostArray {
  public:
@@ -259,8 +263,8 @@ class HostArray {
   size_t size_ = 0;
 };
 
-// One call at a time on a program, which must outlive it. Tensors are named or counted as in the
-// signature.
+// Bindings and scratch memory for one run at a time of a program, which must outlive the context.
+// Tensors are given by name or by index, as in the signature.
 class Context {
  public:
   explicit Context(const Program& program) : program_(program.handle()) {
@@ -277,10 +281,10 @@ class Context {
 
   fusec_context* handle() const { return handle_; }
   size_t scratch_bytes() const { return fusec_context_bytes(handle_); }
-  void* stream() const { return fusec_stream(handle_); }  // of its own, for RunAsync
+  void* stream() const { return fusec_stream(handle_); }  // the context's own stream, for RunAsync
 
-  // Host memory of the input's type and size. Here and below it must stay valid until the run has
-  // finished.
+  // Binds host memory; type and number of elements are checked. Memory bound here and below must
+  // stay valid until the run has finished.
   template <class T>
   void BindInput(const std::string& name, std::span<const T> values,
                  const std::vector<int64_t>& dims) {
@@ -303,7 +307,7 @@ class Context {
     BindInput(name, std::span<const T>(values), dims);
   }
 
-  // Any memory, taken as it is.
+  // Binds host or device memory without checking its type or size.
   void BindInput(int i, const void* data, const std::vector<int64_t>& dims,
                  bool on_device = false) {
     internal::Check(
@@ -322,7 +326,7 @@ class Context {
 
   std::vector<int64_t> OutputDims(int i) { return Dims(i, fusec_output_dims); }
   std::vector<int64_t> OutputDims(const std::string& name) { return OutputDims(FindOutput(name)); }
-  // The most that run-time dims can be: the room that BindOutput needs.
+  // Upper bounds of the dims, for which BindOutput needs room (fusec_output_bounds).
   std::vector<int64_t> OutputBounds(int i) { return Dims(i, fusec_output_bounds); }
   std::vector<int64_t> OutputBounds(const std::string& name) {
     return OutputBounds(FindOutput(name));
@@ -332,7 +336,7 @@ class Context {
   void RunAsync(void* stream) { internal::Check(fusec_run_async(handle_, stream)); }
   void Synchronize() { internal::Check(fusec_synchronize(handle_)); }
 
-  // The elements of an output that was not bound, valid until the next run.
+  // The elements of an output without bound memory, valid until the next run.
   template <class T>
   std::span<const T> Output(int i) {
     fusec_tensor_info info;
@@ -341,7 +345,8 @@ class Context {
     size_t bytes = 0;
     const void* data = fusec_get_output(handle_, i, &bytes);
     if (!data)
-      throw Exception(FUSEC_BAD_USAGE, "output " + std::to_string(i) + " has no result here");
+      throw Exception(FUSEC_BAD_USAGE,
+                      "output " + std::to_string(i) + " has no result in the context");
     return {static_cast<const T*>(data), bytes / sizeof(T)};
   }
   template <class T>

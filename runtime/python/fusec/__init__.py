@@ -4,8 +4,8 @@
     model = fusec.load("model_fused")
     scores = model(dense, ids)
 
-Tensors of NumPy, PyTorch, CuPy, JAX and other libraries that speak DLPack come in; results are of the same library and on the same
-device. Neither of them is imported by fusec.
+Inputs are tensors of NumPy, PyTorch, CuPy, JAX or another library that supports DLPack; results are tensors of the same library on the
+same device. fusec imports none of these libraries.
 """
 
 from fusec import _native

@@ -1,5 +1,5 @@
-"""The exceptions and warnings of fusec. Each class of exceptions stands for an exit code of the program and a status of the C ABI, and its
-text is the one line that those give."""
+"""The exceptions and warnings of fusec. Each exception class corresponds to an exit code of the program and to a status of the C ABI; the
+text of an exception is the one-line error of the program or of the C ABI."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ if typing.TYPE_CHECKING:
 
 
 class Error(Exception):
-    """Something that fusec was asked to do failed. `code` is the program's exit code, `output` what it printed before."""
+    """The base class of all errors of fusec. `code` is the program's exit code, `output` what it printed on stdout before it failed."""
 
     code = 70
     output = ""
 
 
 class ComparisonFailed(Error):
-    """An answer differs by more than its tolerance (exit code 1). `report` is the Verification, or of fusec.rebuild the Rebuild."""
+    """An output differs by more than its tolerance (exit code 1). `report` is the Verification of fusec.verify or the Rebuild of
+    fusec.rebuild."""
 
     code = 1
     report: Rebuild | Verification | None = None
 
 
 class BadUsage(Error, ValueError):
-    """An argument is wrong, or comes at the wrong time (exit code 2)."""
+    """An argument is wrong, or a call is not allowed at this time (exit code 2)."""
 
     code = 2
 
@@ -54,15 +55,15 @@ class BadInput(Error, ValueError):
 
 
 class Bug(Error):
-    """fusec made a mistake of its own (exit code 70)."""
+    """An internal error of fusec (exit code 70)."""
 
 
 class CopyWarning(UserWarning):
-    """A tensor is copied before every run because of how it lies in memory."""
+    """A tensor is copied before every run because its memory layout or alignment does not allow using it in place."""
 
 
 class FallbackWarning(UserWarning):
-    """PyTorch runs a graph of torch.compile that fusec does not support."""
+    """PyTorch itself runs a graph of torch.compile that fusec does not support."""
 
 
 BY_CODE: dict[int, type[Error]] = {kind.code: kind for kind in (ComparisonFailed, BadUsage, BadModel, NoDevice, BadArtifact, BadInput)}

@@ -1,4 +1,4 @@
-"""The program `fusec` that the package brings along: runs it, shows what it says, and raises its errors."""
+"""Runs the program `fusec` that the package contains, shows its messages, and raises its errors as exceptions."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _stream: contextvars.ContextVar[Any] = contextvars.ContextVar("stream", default=
 
 
 def main() -> None:
-    """The command `fusec` of the environment: becomes the program."""
+    """The entry point of the command `fusec`: replaces this process by the program."""
     os.execv(PROGRAM, ["fusec", *sys.argv[1:]])
 
 
 @contextlib.contextmanager
 def saying_to(stream: Any) -> Iterator[None]:
-    """In this context, what the program says on stderr goes to `stream` instead of sys.stderr."""
+    """Within this context, the program's stderr goes to `stream` instead of sys.stderr."""
     before = _stream.set(stream)
     try:
         yield
@@ -40,8 +40,9 @@ def saying_to(stream: Any) -> Iterator[None]:
 
 
 def run(arguments: Sequence[str]) -> str:
-    """What the program prints on stdout. What it says on stderr, progress included, appears on sys.stderr as it comes; the line of an
-    error becomes the exception. Ctrl-C stops the program, which removes what is half written, before KeyboardInterrupt goes on."""
+    """Runs the program and returns its stdout. Its stderr, including progress, is copied to sys.stderr as it arrives; the line of an
+    error becomes the exception. Ctrl-C first stops the program, which removes partially written files, and then raises
+    KeyboardInterrupt."""
     code, output, error = _run([PROGRAM, *arguments])
     if code == 0:
         return output
@@ -56,7 +57,7 @@ def run(arguments: Sequence[str]) -> str:
 def _run(command: list[str]) -> tuple[int, str, str]:
     stream = _stream.get() or sys.stderr
     show = _Shown(stream)
-    # A terminal of its own for a program whose progress somebody sees: it draws progress only there.
+    # The program draws progress only on a terminal. If the user's stream is one, the program gets a pseudo-terminal.
     is_seen = hasattr(stream, "isatty") and stream.isatty()
     if is_seen:
         reading, writing = pty.openpty()
@@ -64,8 +65,8 @@ def _run(command: list[str]) -> tuple[int, str, str]:
         reading, writing = os.pipe()
     interrupts = _HeldInterrupts()
     try:
-        # In a session of its own, so that the terminal's Ctrl-C reaches this process alone, which hands it on once: the program cleans
-        # up after the first interrupt, and a second one would end it in the middle of that.
+        # The program runs in its own session, so that Ctrl-C reaches only this process, which forwards it exactly once: the program cleans
+        # up after the first interrupt, and a second one would kill it during the cleanup.
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=writing, env=_environment(), start_new_session=True
         )
@@ -94,7 +95,8 @@ def _run(command: list[str]) -> tuple[int, str, str]:
 
 
 class _HeldInterrupts:
-    """From now on an interrupt waits for release(), so that no child is started that nobody knows. Only the main thread gets any."""
+    """Delays interrupts (SIGINT) until release(), so that none arrives between the start of a child process and the moment when it can be
+    stopped. Only the main thread receives interrupts."""
 
     def __init__(self) -> None:
         self._came: list[tuple[int, Any]] = []
@@ -111,7 +113,7 @@ class _HeldInterrupts:
 
 
 def _environment() -> dict[str, str]:
-    """This interpreter judges answers, too, where it has onnxruntime."""
+    """The environment of the program: if this interpreter has onnxruntime, FUSEC_PYTHON names it, so that verify compares with it too."""
     if "FUSEC_PYTHON" in os.environ or importlib.util.find_spec("onnxruntime") is None:
         return dict(os.environ)
     return {**os.environ, "FUSEC_PYTHON": sys.executable}
@@ -122,11 +124,11 @@ def _wait(child: subprocess.Popen[bytes], interrupts: _HeldInterrupts) -> None:
         interrupts.release()
         child.wait()
         return
-    except BaseException:  # an interrupt, or what else a signal handler raises: nothing outlives the call
+    except BaseException:  # an interrupt, or an exception of another signal handler: the child must not outlive this call
         child.send_signal(signal.SIGINT)
         try:
             child.wait()
-        except BaseException:  # a second one
+        except BaseException:  # a second interrupt
             child.kill()
             child.wait()
             raise
@@ -134,19 +136,19 @@ def _wait(child: subprocess.Popen[bytes], interrupts: _HeldInterrupts) -> None:
 
 
 class _Shown:
-    """Copies what the program says to a stream, and keeps the line of its error."""
+    """Copies the program's stderr to a stream, except the line of an error, which it keeps in `error`."""
 
     def __init__(self, stream: Any) -> None:
         self.error = ""
         self._stream = stream
-        self._held = b""  # what may be the beginning of an error
+        self._held = b""  # bytes that may be the beginning of an error line
 
     def copy(self, reading: int) -> None:
         while True:
             try:
                 text = os.read(reading, 65536)
             except OSError as failure:
-                if failure.errno != errno.EIO:  # how a terminal says that its other end is closed
+                if failure.errno != errno.EIO:  # a pseudo-terminal reports EIO when its other end is closed
                     raise
                 text = b""
             if not text:
@@ -172,7 +174,7 @@ class _Shown:
 
 
 def flags(values: Mapping[str, Any]) -> list[str]:
-    """--name=value for every flag that is given: once for each item of a list, without a value where it is True."""
+    """The arguments --name=value for all given flags: one per item if the value is a list, and without a value if it is True."""
     arguments: list[str] = []
     for name, value in values.items():
         flag = "--" + name.replace("_", "-")
@@ -191,7 +193,7 @@ def _text(value: Any) -> str:
 
 
 def named(values: Mapping[str, Any] | None, text: Callable[[Any], str]) -> list[str] | None:
-    """["batch=1..4096"] of {"batch": (1, 4096)}."""
+    """Converts {"batch": (1, 4096)} to ["batch=1..4096"]; `text` converts a value."""
     if values is None:
         return None
     if not isinstance(values, Mapping):
@@ -200,12 +202,12 @@ def named(values: Mapping[str, Any] | None, text: Callable[[Any], str]) -> list[
 
 
 def listed(value: str | Sequence[Any] | None) -> str | None:
-    """"cpu,sm_90a" of ["cpu", "sm_90a"]."""
+    """Converts ["cpu", "sm_90a"] to "cpu,sm_90a"."""
     return value if value is None or isinstance(value, str) else ",".join(map(str, value))
 
 
 def size_range(value: Any) -> str:
-    """"1..4096" of (1, 4096), "64" of 64."""
+    """Converts (1, 4096) to "1..4096", and 64 to "64"."""
     if isinstance(value, (tuple, list)) and len(value) == 2:
         return f"{int(value[0])}..{int(value[1])}"
     if isinstance(value, (int, str)):
@@ -214,7 +216,7 @@ def size_range(value: Any) -> str:
 
 
 def sizes(value: Any) -> str:
-    """"1,128" of [1, 128], "64" of 64."""
+    """Converts [1, 128] to "1,128", and 64 to "64"."""
     if isinstance(value, str):
         return value
     try:

@@ -1,4 +1,4 @@
-"""What verify, bench, explain and rebuild say, as objects. `json` of each is the whole of it; attributes are its parts."""
+"""The results of verify, bench, explain and rebuild as objects. `json` holds the complete result; attributes give its parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fusec import _program
 
 
 class Report:
-    """A part of what the program printed with --json. `json` has all of its keys."""
+    """A result, or a part of one, that the program printed with --json. `json` has all of its keys."""
 
     def __init__(self, values: Mapping[str, Any]):
         self.json = values
@@ -43,7 +43,7 @@ class Spread(Report):
 
 
 class ComparedOutput(Report):
-    """How far the answers of an output, or of a kernel's output, are from a judge's."""
+    """The comparison of an output of the model, or of a kernel, with the reference named by `against`."""
 
     @property
     def name(self) -> str:
@@ -60,12 +60,12 @@ class ComparedOutput(Report):
 
     @property
     def against(self) -> str:
-        """"interpreter", "onnxruntime" or "unfused regions"."""
+        """The reference: "interpreter", "onnxruntime" or "unfused regions"."""
         return self.json.get("against", "unfused regions")
 
     @property
     def kernel(self) -> str | None:
-        """Of verify with per_fusion, and of rebuild."""
+        """The kernel, in results of verify with per_fusion and of rebuild; otherwise None."""
         return self.json.get("kernel")
 
     @property
@@ -78,7 +78,7 @@ class ComparedOutput(Report):
 
     @property
     def rel_l2(self) -> float:
-        """The norm of the difference over that of the judge's answers, which `tolerance` limits."""
+        """The L2 norm of the difference divided by that of the reference; `tolerance` is its limit."""
         return self.json["rel_l2"]
 
     @property
@@ -87,12 +87,12 @@ class ComparedOutput(Report):
 
     @property
     def reason(self) -> str:
-        """Of the tolerance."""
+        """Why the tolerance has this value."""
         return self.json["reason"]
 
 
 class Drift(Report):
-    """How far an output is from that of the model with its own tables, where an artifact stores them in fewer bits."""
+    """The distance of an output from that of the model with its original tables, for an artifact that stores them in fewer bits."""
 
     @property
     def name(self) -> str:
@@ -112,22 +112,22 @@ class Drift(Report):
 
     @property
     def misplaced(self) -> int:
-        """Elements of which only one is NaN or infinite."""
+        """How many elements are NaN or infinite on one side only."""
         return self.json["misplaced"]
 
     @property
     def spearman(self) -> float | None:
-        """The rank correlation, where neither side is constant."""
+        """The rank correlation; None if one side is constant."""
         return self.json["spearman"]
 
     @property
     def model_auc(self) -> float | None:
-        """Of the model, where there are labels."""
+        """The AUC of the model; None without labels."""
         return self.json["model_auc"]
 
     @property
     def auc(self) -> float | None:
-        """Of the artifact."""
+        """The AUC of the artifact; None without labels."""
         return self.json["auc"]
 
     @property
@@ -136,7 +136,7 @@ class Drift(Report):
 
 
 class Verification(Report):
-    """Whether the answers are right."""
+    """The result of verify. It is true if all outputs are within their tolerances."""
 
     @property
     def passed(self) -> bool:
@@ -144,7 +144,7 @@ class Verification(Report):
 
     @property
     def against(self) -> list[str]:
-        """The judges."""
+        """The references that outputs were compared with."""
         return self.json["against"]
 
     @property
@@ -153,7 +153,7 @@ class Verification(Report):
 
     @property
     def drift(self) -> list[Drift]:
-        """Of the outputs, where tables are stored in fewer bits; else empty."""
+        """The drift of each output if tables are stored in fewer bits; otherwise empty."""
         return [Drift(output) for output in self.json.get("drift", {"outputs": []})["outputs"]]
 
     def __bool__(self) -> bool:
@@ -174,7 +174,7 @@ class Verification(Report):
 
 
 class EditTime(Report):
-    """How long an edited kernel takes, and its original."""
+    """The times of an edited kernel and of its original."""
 
     @property
     def kernel(self) -> str:
@@ -187,7 +187,7 @@ class EditTime(Report):
 
     @property
     def original_us(self) -> float:
-        """Microseconds of the fastest run, as edited_us."""
+        """The fastest run of the original, in microseconds; edited_us is that of the edited kernel."""
         return self.json["original_us"]
 
     @property
@@ -196,7 +196,7 @@ class EditTime(Report):
 
 
 class EditCheck(Report):
-    """What rebuild found on a device."""
+    """The result of rebuild's check on one device."""
 
     @property
     def device(self) -> str:
@@ -204,7 +204,7 @@ class EditCheck(Report):
 
     @property
     def target(self) -> str:
-        """What the device runs: "cpu", "sm_90a"."""
+        """The target that the device runs, such as "cpu" or "sm_90a"."""
         return self.json["target"]
 
     @property
@@ -213,21 +213,21 @@ class EditCheck(Report):
 
     @property
     def outputs(self) -> list[ComparedOutput]:
-        """Of every result of every edited kernel the sizes at which it was worst."""
+        """For every output of every edited kernel, the comparison at the sizes where its error was largest."""
         return [ComparedOutput(output) for output in self.json["outputs"]]
 
     @property
     def times(self) -> list[EditTime]:
-        """Empty where the check failed."""
+        """The times of the edited kernels; empty if the check failed."""
         return [EditTime(time) for time in self.json["times"]]
 
 
 class Rebuild(Report):
-    """What became of edited kernels."""
+    """The result of rebuild. It is true if all checks passed."""
 
     @property
     def result(self) -> str:
-        """What became of the artifact: "rebuilt", "left" as it was because a check failed, "restored", or "unchanged"."""
+        """The state of the artifact: "rebuilt", "left" (not changed because a check failed), "restored" or "unchanged"."""
         return self.json["result"]
 
     @property
@@ -236,17 +236,17 @@ class Rebuild(Report):
 
     @property
     def kernels(self) -> list[str]:
-        """Those whose texts were edited."""
+        """The names of the edited kernels."""
         return self.json["kernels"]
 
     @property
     def checks(self) -> list[EditCheck]:
-        """By device; nothing of one whose check crashed."""
+        """One check per device; a check that crashed is missing."""
         return [EditCheck(check) for check in self.json["checks"]]
 
     @property
     def not_checked(self) -> list[str]:
-        """Targets that no device here runs: their kernels were compiled only."""
+        """Targets that no device of this machine can run; their kernels were only compiled."""
         return self.json["not_checked"]
 
     def __bool__(self) -> bool:
@@ -287,7 +287,7 @@ class KernelTime(Report):
 
     @property
     def floor_us(self) -> float:
-        """Microseconds that its bytes take at the peak bandwidth of memory."""
+        """A lower bound in microseconds: the time of its bytes at the peak memory bandwidth."""
         return self.json["floor_us"]
 
     @property
@@ -313,12 +313,12 @@ class Measurement(Report):
 
     @property
     def device_us(self) -> Spread:
-        """Of the device alone."""
+        """Device time of a run."""
         return Spread(self.json["device_us"])
 
     @property
     def call_us(self) -> Spread:
-        """Of whole calls, from host memory to host memory."""
+        """Time of whole calls, from host memory to host memory."""
         return Spread(self.json["call_us"])
 
     @property
@@ -327,7 +327,7 @@ class Measurement(Report):
 
     @property
     def bytes(self) -> int:
-        """That all kernels read and write."""
+        """The bytes that all kernels together read and write."""
         return self.json["bytes"]
 
     @property
@@ -336,12 +336,12 @@ class Measurement(Report):
 
     @property
     def kernels(self) -> list[KernelTime]:
-        """Of bench with per_kernel."""
+        """The time of each kernel, measured with per_kernel."""
         return [KernelTime(kernel) for kernel in self.json.get("kernels", [])]
 
     @property
     def runs_per_second(self) -> float | None:
-        """Of bench with contexts."""
+        """The throughput, measured with contexts."""
         throughput = self.json.get("throughput")
         return throughput and throughput["runs_per_second"]
 
@@ -350,7 +350,7 @@ class Measurement(Report):
 
 
 class Bench(Sequence[Measurement]):
-    """A Measurement for each size, in the order that was asked for."""
+    """The result of bench: one Measurement per size, in the requested order."""
 
     def __init__(self, values: list[Mapping[str, Any]]):
         self.json = values
@@ -384,7 +384,7 @@ class Bench(Sequence[Measurement]):
 
 
 class Kernel(Report):
-    """One launch of an artifact: a generated kernel, or a product of the library."""
+    """One launch of an artifact: a generated kernel, or a matrix product of the library."""
 
     @property
     def name(self) -> str:
@@ -405,7 +405,7 @@ class Kernel(Report):
 
     @property
     def modules(self) -> list[str]:
-        """The modules of PyTorch that it computes, where the exporter kept their names."""
+        """The PyTorch modules that it computes, if the exporter kept their names."""
         return self.json["modules"]
 
     @property
@@ -454,12 +454,12 @@ class NotFused(Report):
 
     @property
     def needed(self) -> str:
-        """What would have to hold."""
+        """The condition under which the two kernels could be fused."""
         return self.json["needed"]
 
 
 class Explanation(Report):
-    """What an artifact launches and why."""
+    """The result of explain: the launches of an artifact, and the reasons for them."""
 
     def __init__(self, values: Mapping[str, Any], path: str, flags: Mapping[str, Any]):
         super().__init__(values)
@@ -471,7 +471,7 @@ class Explanation(Report):
 
     @property
     def dims(self) -> dict[str, int]:
-        """The sizes that bytes and flops are of, in elements."""
+        """The sizes, in elements, for which bytes and flops are computed."""
         return self.json["dims"]
 
     @property
@@ -480,12 +480,12 @@ class Explanation(Report):
 
     @property
     def launches_before(self) -> int:
-        """Of the ops as the model has them."""
+        """The launches when every op of the model is its own kernel."""
         return self.json["before"]["launches"]
 
     @property
     def bytes(self) -> int:
-        """That all kernels read and write."""
+        """The bytes that all kernels together read and write."""
         return self.json["after"]["bytes"]
 
     @property
@@ -499,7 +499,7 @@ class Explanation(Report):
 
     @property
     def table_placement(self) -> list[dict[str, Any]]:
-        """The tables that lie in host memory while a GPU runs the model: table, placement and bytes of each."""
+        """The tables that stay in host memory while a GPU runs the model: table, placement and bytes of each."""
         return self.json.get("table_placement", [])
 
     @property
@@ -515,11 +515,12 @@ class Explanation(Report):
         return self._run({"kernel": name})
 
     def weights(self, pattern: str | None = None) -> dict[str, Any]:
-        """What each stored tensor was made of, and where each initializer went; those whose names match, as "layers.*.weight"."""
+        """The origin of each stored tensor and the destination of each initializer; only names that match a pattern such as
+        "layers.*.weight", if one is given."""
         return json.loads(self._run({"weights": True, "tensor": pattern, "json": True}))["weights"]
 
     def dot(self) -> str:
-        """A drawing: Graphviz text with one cluster per kernel."""
+        """A drawing of the graph as Graphviz text, with one cluster per kernel."""
         return self._run({"dot": True})
 
     def _run(self, flags: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Models whose embedding tables are spread over machines or GPUs."""
+"""Models whose embedding tables are distributed over machines or GPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from fusec._verbs import Artifact, Path
 
 
 class ShardedArtifact(Artifact):
-    """A folder that fusec.shard wrote: an artifact for each shard, one for the rest, and a manifest that makes one program of them."""
+    """A folder that fusec.shard wrote: an artifact for each shard, one for the dense part (all the rest of the model), and a manifest that
+    combines them into one program."""
 
     def __repr__(self) -> str:
         return f"fusec.ShardedArtifact({self.path!r})"
@@ -23,12 +24,12 @@ class ShardedArtifact(Artifact):
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Which shard has which rows of which tables, and what a run is expected to cost each: `fusec explain --json`."""
+        """The plan: which shard has which rows of which tables, and the expected cost of a run on each, as in `fusec explain --json`."""
         return json.loads((pathlib.Path(self.path) / "manifest.json").read_text())["shards"]
 
     @property
     def parts(self) -> list[Artifact]:
-        """The artifacts of the shards, and that of the dense part last."""
+        """The artifacts of the shards, followed by that of the dense part."""
         folders = [shard["folder"] for shard in self.plan["shards"]]
         return [Artifact(os.path.join(self.path, folder)) for folder in [*folders, "dense"]]
 
@@ -51,24 +52,27 @@ def shard(
     dense_gflops: float | None = None,
     **build: Any,
 ) -> ShardedArtifact:
-    """Compiles a model with its embedding tables spread over `shards` machines or GPUs.
+    """Compiles a model with its embedding tables distributed over `shards` machines or GPUs.
 
         sharded = fusec.shard("ranker.onnx", 4, "ranker", target="sm_90a", profile=ids_of_an_hour)
         scores = fusec.load("ranker", "cuda:0,1,2,3")(dense, ids)          # all parts in this process
 
-    fusec.serve serves the folder from several machines. Tables, or rows of those with more than an even share, go to the shards by size and
-    by the rows that are looked up; small ones stay in the dense part.
+    fusec.serve serves the folder from several machines. Tables are assigned to shards by their size and by the number of rows that are
+    looked up; a table of more than an even share is cut. Small tables stay in the dense part.
 
-    model, args, dynamic_shapes and `build`, all of which are optional: as fusec.compile has them. output: the folder to write;
-    "NAME_sharded" in the working directory where it is not given.
-    profile: ids of real requests, as an .npz file or as arrays by the names of inputs; every row is as likely without it.
-    plan_dims: the sizes that the plan is made for, {"batch": 2048}; 1024 where a dim is not there.
-    wire: how f32 rows and sums cross from shards: "f32" (the default), rounded to "f16" or "bf16", or "int8" with a scale for each row.
-    shard_memory, replicate_below: most bytes of tables on a shard, and the size up to which a table stays in the dense part (1 MB), in
-    bytes or as in "16GB". row_bandwidth (GB/s of rows of random ids), network_bandwidth (Gbit/s of a machine), message_time (us),
-    dense_gflops (GFLOP/s of a replica of the dense part): what the plan counts with; 10, 25, 50 and 100.
+    model, args, dynamic_shapes and the optional `build` arguments: as for fusec.compile. output: the folder to write; by default
+    "NAME_sharded" in the working directory.
+    profile: ids of real requests, as a .npz file or as a dict of arrays by input name; without it, all rows of a table are assumed to be
+    equally likely.
+    plan_dims: the sizes that the plan is made for, such as {"batch": 2048}; a dim that is missing has 1024.
+    wire: the format in which shards send f32 rows and sums: "f32" (the default), rounded to "f16" or "bf16", or "int8" with a scale for
+    each row.
+    shard_memory: the most bytes of tables on a shard. replicate_below: the size up to which a table stays in the dense part (1 MB by
+    default). Both are in bytes or in a form such as "16GB".
+    row_bandwidth (GB/s at which rows of random ids are read, 10 by default), network_bandwidth (Gbit/s of one machine, 25), message_time
+    (us per message, 50), dense_gflops (GFLOP/s of one replica of the dense part, 100): the rates that the plan assumes.
 
-    Raises what fusec.compile raises; BadUsage where the tables do not fill the shards, or do not fit into them.
+    Raises the errors of fusec.compile, and BadUsage if the tables do not fill the shards or do not fit into them.
     """
     with tempfile.TemporaryDirectory(prefix="fusec_") as temporary:
         path = _verbs._model_file(model, args, dynamic_shapes, temporary)

@@ -1,4 +1,4 @@
-"""PyTorch: modules as ONNX models, and fusec as a backend of torch.compile. Imported only where torch is."""
+"""Support for PyTorch: exporting modules to ONNX, and fusec as a backend of torch.compile. It is imported only if torch is imported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = logging.getLogger("fusec")
 
 
 class Unsupported(Exception):
-    """Why PyTorch runs a graph of torch.compile."""
+    """The reason why fusec cannot run a graph of torch.compile, so that PyTorch runs it."""
 
 
 # ---- modules ----
@@ -36,10 +36,10 @@ def is_model(model: Any) -> bool:
 
 
 def export(module: Any, args: Any, path: str, dynamic_shapes: Any = None) -> None:
-    """Writes a module as an ONNX model, by PyTorch's exporter, in evaluation mode.
+    """Writes a module as an ONNX model, with PyTorch's exporter and in evaluation mode.
 
-    args: a tensor, or a tuple of what the module is called with. dynamic_shapes: as torch.onnx.export has it. Without it, the first axis
-    is called "batch" and has any size, in every tensor of args whose first axis is as long as that of the first.
+    args: the example arguments of the module, a tensor or a tuple. dynamic_shapes: in the form of torch.onnx.export. Without it, the first
+    axis is called "batch" and has any size, in every tensor of args whose first axis is as long as that of the first tensor.
     """
     name = type(module).__name__
     if isinstance(module, torch.export.ExportedProgram):
@@ -54,7 +54,7 @@ def export(module: Any, args: Any, path: str, dynamic_shapes: Any = None) -> Non
     training = [part for part in module.modules() if part.training]
     module.eval()
     fastpath = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # attention as its own ops, which ONNX has
+    torch.backends.mha.set_fastpath_enabled(False)  # so that attention is exported as separate ops, which exist in ONNX
     try:
         with _exporting(name):
             _write(module, args, path, dynamic_shapes=dynamic_shapes, input_names=_parameter_names(module, args))
@@ -65,8 +65,8 @@ def export(module: Any, args: Any, path: str, dynamic_shapes: Any = None) -> Non
 
 
 class _AttentionAsPyTorch(torch.overrides.TorchFunctionMode):
-    """Writes attention with a mask as its ops, while a module is exported. In those of the exporter a row that may look at no key has the
-    mean of all values, or NaN, and not zeros as in PyTorch."""
+    """While a module is exported, decomposes masked attention into ops that agree with PyTorch: a row whose mask excludes all keys gives
+    zeros. The exporter's own decomposition would give NaN or the mean of all values for such a row."""
 
     def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         if function is torch.nn.functional.scaled_dot_product_attention:
@@ -80,7 +80,7 @@ def _masked_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: Any = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """torch.nn.functional.scaled_dot_product_attention where it has a mask; else None. A row of NaN is zeros, as in the exporter's."""
+    """torch.nn.functional.scaled_dot_product_attention if it has a mask, otherwise None. NaN weights (all keys excluded) become zeros."""
     if attn_mask is None or is_causal or dropout_p > 0:  # PyTorch refuses a mask beside is_causal
         return None
     if enable_gqa:
@@ -93,16 +93,16 @@ def _masked_attention(
 
 
 def _write(module: Any, args: tuple, path: str, **flags: Any) -> None:
-    import onnxscript.optimizer  # which the exporter needs, too
+    import onnxscript.optimizer  # also a dependency of the exporter
 
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # the exporter's warnings are about itself
+    logger.setLevel(logging.ERROR)  # the exporter's warnings concern its own internals
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # Of the exporter's optimizer only what computes sizes. The rest takes numbers that are nearly 0 for 0, so that log(x + 1e-15)
-            # becomes log(x).
+            # Only the constant folding of the exporter's optimizer is used, which computes sizes. Its other rules treat numbers close to 0
+            # as 0, so that log(x + 1e-15) would become log(x).
             program = torch.onnx.export(module, args, dynamo=True, verbose=False, optimize=False, **flags)
             onnxscript.optimizer.fold_constants(program.model)
             program.save(path, external_data=True)
@@ -112,7 +112,7 @@ def _write(module: Any, args: tuple, path: str, **flags: Any) -> None:
 
 @contextlib.contextmanager
 def _exporting(name: str):
-    """Around all that exports: without gradients, attention as PyTorch has it, and what fails as BadModel."""
+    """The context of every export: no gradients, masked attention as in PyTorch, and failures raised as BadModel."""
     try:
         with torch.no_grad(), _AttentionAsPyTorch():
             yield
@@ -123,7 +123,7 @@ def _exporting(name: str):
 
 
 def _reason(failure: BaseException) -> str:
-    """The innermost cause in a line."""
+    """The innermost cause of an exception, in one line."""
     while failure.__cause__ is not None:
         failure = failure.__cause__
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
@@ -131,7 +131,8 @@ def _reason(failure: BaseException) -> str:
 
 
 def _batched(args: tuple) -> tuple[tuple, tuple]:
-    """The arguments with two rows where they have one, which the exporter would take for a constant, and their first axes as "batch"."""
+    """Returns the arguments, and dynamic shapes that call their first axes "batch". Arguments with one row get a second one, because the
+    exporter would take a batch of 1 for a constant."""
     rows = next((arg.shape[0] for arg in args if isinstance(arg, torch.Tensor) and arg.dim() > 0), None)
     shapes, longer = [], []
     for arg in args:
@@ -142,7 +143,7 @@ def _batched(args: tuple) -> tuple[tuple, tuple]:
 
 
 def _parameter_names(module: torch.nn.Module, args: tuple) -> list[str] | None:
-    """What `forward` calls its inputs, where each argument is a tensor of its own."""
+    """The parameter names of `forward`, if every argument is a single tensor; otherwise None."""
     parameters = list(inspect.signature(module.forward).parameters.values())
     has_names = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters[: len(args)])
     if len(parameters) < len(args) or not has_names or not all(isinstance(arg, torch.Tensor) for arg in args):
@@ -156,18 +157,17 @@ def _parameter_names(module: torch.nn.Module, args: tuple) -> list[str] | None:
 def backend(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """torch.compile(model, backend="fusec"): runs graphs of inference as fused kernels.
+    """The backend of torch.compile(model, backend="fusec"): runs inference graphs as fused kernels.
 
-    A graph is exported to ONNX and compiled when it first runs; artifacts are cached by content. What fusec does not support, and what
-    needs gradients, PyTorch runs as ever, and one FallbackWarning says why. What the compiler says of a graph goes to the logger "fusec".
-    options: those of fusec.compile, such as
-    options={"matmul_precision": "high"}.
+    A graph is exported to ONNX and compiled when it first runs; artifacts are cached by content. Graphs that fusec does not support or
+    that need gradients are run by PyTorch, and one FallbackWarning says why. The compiler's messages go to the logger "fusec". options:
+    arguments of fusec.compile, such as options={"matmul_precision": "high"}.
     """
     return _Graph(graph_module, dict(options or {}))
 
 
 class _Graph:
-    """One graph of torch.compile with what it became."""
+    """One graph of torch.compile, with the plan that runs it."""
 
     def __init__(self, graph_module: torch.fx.GraphModule, options: dict[str, Any]):
         self._eager = graph_module
@@ -199,7 +199,7 @@ class _Graph:
 
 
 class _Plan:
-    """A graph's artifact for the values that its parameters have now."""
+    """The artifact of a graph, compiled for certain values of its parameters and of its Python numbers."""
 
     def __init__(self, graph_module: torch.fx.GraphModule, placeholders: list, args: tuple, options: dict[str, Any]):
         numbers = {i: args[i].item() for i, node in enumerate(placeholders) if _is_number(node)}
@@ -220,8 +220,8 @@ class _Plan:
         names = {f"input_{i}": i for i in self._inputs}
         write = _exported(module, tuple(args[i] for i in self._inputs), list(names), tuple(axes.values()))
         self._model = _load_cached(write, device, options)
-        self._order = [names[tensor.name] for tensor in self._model.inputs]  # all, or those that are used
-        # Axes that are free for torch.compile, with what the model has there: a size of its own, or one of its dims.
+        self._order = [names[tensor.name] for tensor in self._model.inputs]  # the model may lack unused inputs
+        # Axes that torch.compile treats as dynamic, with the size or the dim that the model has there.
         self._free_axes = [
             (i, axis, tensor.shape[axis])
             for i, tensor in zip(self._order, self._model.inputs)
@@ -234,7 +234,7 @@ class _Plan:
         return has_numbers and all(_state(args[i]) == state for i, state in self._frozen)
 
     def unserved(self, args: tuple) -> str:
-        """Which size the model does not have, though torch.compile lets it through; "" where it has all."""
+        """Says which size the model does not support although torch.compile allows it; "" if all are supported."""
         sizes: dict[str, int] = {}
         for i, axis, dim in self._free_axes:
             size = args[i].shape[axis]
@@ -250,19 +250,19 @@ class _Plan:
         results = self._model(*[args[i] for i in self._order])
         if not isinstance(results, tuple):
             results = (results,)
-        if not self._order:  # no tensor says of which library they are
+        if not self._order:  # without inputs, the results are not of PyTorch
             results = tuple(torch.from_dlpack(result).to(self._device) for result in results)
         return tuple(results[at] if kind == "output" else args[at] if kind == "input" else at for kind, at in self._results)
 
 
 def _is_constant(arg: Any) -> bool:
-    """Parameters and buffers, which torch.compile hands over as inputs."""
+    """Whether an argument is a parameter or a buffer, which torch.compile passes as inputs."""
     is_static = getattr(arg, "_dynamo_static_input_type", None) is not None
     return isinstance(arg, torch.nn.Parameter) or (isinstance(arg, torch.Tensor) and is_static)
 
 
 def _is_number(placeholder: torch.fx.Node) -> bool:
-    """Numbers of Python that torch.compile hands over as tensors, of which the graph takes the item."""
+    """Whether a placeholder is a Python number that torch.compile passes as a tensor: the graph only calls its item()."""
     value = placeholder.meta.get("example_value")
     if not isinstance(value, torch.Tensor) or value.dim() > 0 or not placeholder.users:
         return False
@@ -270,7 +270,7 @@ def _is_number(placeholder: torch.fx.Node) -> bool:
 
 
 def _state(tensor: torch.Tensor) -> tuple:
-    """Changes when the values do, but for writes through tensor.data."""
+    """A key that changes when the values of the tensor change, except by writes through tensor.data."""
     version = None if tensor.is_inference() else tensor._version
     return (tensor.data_ptr(), version)
 
@@ -284,8 +284,8 @@ def _dynamic_axes(placeholder: torch.fx.Node) -> dict[int, Any] | None:
 def _with_constants(
     graph_module: torch.fx.GraphModule, placeholders: list, args: tuple, inputs: list[int], constant: set[int], numbers: dict[int, Any]
 ) -> tuple[torch.fx.GraphModule, list]:
-    """The graph with parameters and numbers as constants of its own, sizes asked of tensors, and tensors as its only results; and for
-    each result of before ("output", number), ("input", number) or ("value", value)."""
+    """Rewrites the graph: parameters and numbers become constants, sizes are read off tensors, and only tensors are results. Also returns,
+    for each original result, ("output", index), ("input", index) or ("value", value)."""
     graph = torch.fx.Graph()
     copies: dict[torch.fx.Node, Any] = {}
     for i in inputs:
@@ -326,7 +326,7 @@ def _with_constants(
 
 
 def _size_of(node: torch.fx.Node, tensors: list, copies: dict, graph: torch.fx.Graph, value: Any) -> Any:
-    """The size that a placeholder stands for, asked of a tensor that has it."""
+    """The size that a placeholder stands for, read off a tensor that has it as the length of an axis."""
     symbol = node.meta.get("example_value")
     for tensor in tensors:
         for axis, size in enumerate(tensor.meta["example_value"].shape):
@@ -349,7 +349,7 @@ def _exported(module: torch.fx.GraphModule, args: tuple, names: list[str], dynam
 
 
 def _changes_inputs(program: torch.export.ExportedProgram) -> bool:
-    """Changes of values that the graph makes itself are good."""
+    """Whether the graph changes its inputs or buffers in place; changing values that it computed itself is allowed."""
     if not any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in program.graph.nodes):
         return False
     signature = program.run_decompositions({}).graph_signature
@@ -357,7 +357,7 @@ def _changes_inputs(program: torch.export.ExportedProgram) -> bool:
 
 
 def _load_cached(write: Callable[[str], None], device: torch.device, options: dict[str, Any]) -> fusec.Model:
-    """The model of what `write` writes, from the cache where it was compiled before."""
+    """The loaded model of the ONNX file that `write` writes; taken from the cache if it was compiled before."""
     flags = {"target": "cpu" if device.type == "cpu" else "native", **options}
     with tempfile.TemporaryDirectory(prefix="fusec_") as folder:
         path = os.path.join(folder, "graph.onnx")
@@ -372,7 +372,7 @@ def _load_cached(write: Callable[[str], None], device: torch.device, options: di
             except _errors.BadArtifact:  # damaged, or of another version
                 shutil.rmtree(cached)
         cached.parent.mkdir(parents=True, exist_ok=True)
-        # The user knows neither the file nor its sizes: where they are fixed, torch.compile exports others again.
+        # The user does not know the temporary ONNX file, so messages about it go to the logger.
         said = io.StringIO()
         try:
             with _program.saying_to(said):
@@ -384,7 +384,7 @@ def _load_cached(write: Callable[[str], None], device: torch.device, options: di
 
 
 def _cache_folder() -> pathlib.Path:
-    """That of the kernel cache."""
+    """The folder of cached artifacts, inside that of the kernel cache."""
     if chosen := os.environ.get("FUSEC_CACHE_DIR"):
         return pathlib.Path(chosen) / "torch"
     base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"

@@ -1,5 +1,5 @@
-"""What the program's verbs do, as functions: compile, verify, bench, tune, explain and report. Each passes its flags on and gives what the
-program says as an object."""
+"""The program's verbs as functions: compile, refit, sign, verify, bisect, bench, tune, edit, rebuild, explain and report. Each passes its
+arguments to the program as flags and returns the program's answer as an object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Size = Union[int, Sequence[int], str]
 
 
 class Artifact:
-    """A folder that fusec wrote: kernels, weights and what they were made from. It may be given wherever a path is."""
+    """A folder that fusec wrote: kernels, weights, and the graphs that they were made from. It can be used wherever a path is expected."""
 
     def __init__(self, path: Path):
         self.path = os.fspath(path)
@@ -100,36 +100,40 @@ def compile(
 ) -> Artifact:
     """Compiles a model into a folder that fusec.load loads.
 
-    model: an ONNX file, or a torch.nn.Module or ExportedProgram, which PyTorch exports first, in evaluation mode.
-    output: the folder to write; "NAME_fused" in the working directory where it is not given.
-    args: of a module, what it is called with: a tensor or a tuple. The first axis of its tensors is the dim "batch", of any size, where it
-    is as long as that of the first tensor; or dynamic_shapes says which sizes are free, as for torch.onnx.export.
-    target: what to compile for, such as "cpu,sm_90a" or ["cpu", "sm_90a"]; this machine by default.
-    dims: the sizes that a symbolic dim may have, in elements: {"batch": (1, 4096)}, or {"batch": 64} for one size.
-    freeze: inputs that become constants, as an array or a file (.npy or .pb): {"mask": mask}.
-    matmul_precision: arithmetic of products: of f32 "highest" (f32, the default), "high" (TF32) or "medium" (bf16); "fp8" rounds both
-    factors of layers to 8 bits (E4M3) where a kernel that does that is faster.
-    fp8_budget: with "fp8", the relative L2 error above which a layer stays in its own type; 0.05 by default.
-    index_policy: what an id outside its table means: "error" (the run raises BadInput, the default), "clamp", "wrap" or "zero".
-    table_storage: how embedding tables are stored, by patterns of their names: {"emb.*": "int8"}; "int8", "int4", "fp8", "f16" or "bf16".
-    table_placement: where embedding tables lie while a GPU runs the model, likewise: {"emb.*": "host"}; "device" (the default), or "host",
-    whose rows kernels read over the bus, so that tables may be larger than the GPU. It changes nothing on a CPU.
-    table_cache: GPU memory for the rows of such tables that are looked up most often, in bytes or as in "2GB", or a share of their rows as
-    in "10%".
-    adapters: {"slots": 64, "rank": 16} keeps LoRA adapters in slots, for Model.load_adapter; each row of a batch chooses one by the input
-    adapter_id (Model.adapter_slots says more).
-    per_request: names or patterns of inputs of which a call has one row, for all items of the batch to share: what depends on them alone
-    is computed once. request_map: a call may have several requests, and the input request_of_item, i64[batch], says for each item which of
-    them it belongs to.
-    updatable: patterns of initializers by whose values nothing is decided, so that fusec.refit can give them any others ("*" for all).
-    disable_fusion: names of fusions and rewrites to switch off. keep_lora: LoRA adapters stay layers of their own.
-    round_every_op: f16 and bf16 values are rounded after every op. batch_invariant: a row has the same bits in every batch and at every
-    place in it. cpu_level: "both" (the default), "x86-64-v3", "x86-64-v4" or "native". dump_ir, dump_kernels: folders for the graph
-    after every pass, and for kernels. time_passes: prints how long passes took. tune: chooses kernels by measuring them on this machine.
+    model: an ONNX file, or a torch.nn.Module or ExportedProgram, which PyTorch first exports to ONNX in evaluation mode.
+    output: the folder to write; by default "NAME_fused" in the working directory.
+    args: the example arguments of a module, a tensor or a tuple. Every tensor whose first axis is as long as that of the first tensor gets
+    the dim "batch", of any size, as its first axis; dynamic_shapes, in the form of torch.onnx.export, replaces this rule.
+    target: the targets to compile for, such as "cpu,sm_90a" or ["cpu", "sm_90a"]; by default those of this machine.
+    dims: the allowed sizes of symbolic dims, in elements: {"batch": (1, 4096)}, or {"batch": 64} for one size.
+    freeze: inputs that become constants, each given as an array or a file (.npy or .pb): {"mask": mask}.
+    matmul_precision: the arithmetic of f32 products: "highest" (f32, the default), "high" (TF32) or "medium" (bf16); "fp8" rounds both
+    operands of a layer's product to 8 bits (E4M3) where the kernel for that is faster.
+    fp8_budget: with "fp8", the relative L2 error above which a layer is not rounded to 8 bits; 0.05 by default.
+    index_policy: the treatment of an id outside its table: "error" (the run raises BadInput, the default), "clamp", "wrap" or "zero".
+    table_storage: the storage type of embedding tables, by patterns of their names: {"emb.*": "int8"}; "int8", "int4", "fp8", "f16" or
+    "bf16".
+    table_placement: the memory of embedding tables while a GPU runs the model, by patterns of their names: {"emb.*": "host"}. The values
+    are "device" (the default) and "host": kernels then read the rows over the bus, so that tables may be larger than the GPU's memory.
+    It has no effect on a CPU.
+    table_cache: GPU memory that caches the most often looked-up rows of tables in host memory: a number of bytes, a size such as "2GB", or
+    a fraction of their rows such as "10%".
+    adapters: {"slots": 64, "rank": 16} keeps LoRA adapters in slots, for Model.load_adapter; each row of a batch selects one by the input
+    adapter_id (see Model.adapter_slots).
+    per_request: names or patterns of inputs that have one row per call, shared by all items of the batch; values that depend only on them
+    are computed once. request_map: a call may have several requests, and the input request_of_item, i64[batch], holds the index of the
+    request of each item.
+    updatable: patterns of initializers whose values must not influence compilation, so that fusec.refit can replace them by any others
+    ("*" for all).
+    disable_fusion: names of fusions and rewrites to switch off. keep_lora: do not merge LoRA adapters into their layers.
+    round_every_op: round f16 and bf16 values after every op. batch_invariant: a row gives the same bits in every batch and at every
+    position in it. cpu_level: "both" (the default), "x86-64-v3", "x86-64-v4" or "native". dump_ir: a folder for the graph after every
+    pass. dump_kernels: a folder for the kernels. time_passes: print the time of each pass. tune: choose kernels by measuring them on this
+    machine.
 
-    Progress and warnings appear on sys.stderr. Raises BadModel where the model is damaged or unsupported, BadUsage where an argument is
-    wrong, and NoDevice where a compiler is missing: targets of a GPU need NVRTC (a CUDA toolkit, or pip install "fusec[cuda]"), those of
-    a CPU the compiler c++.
+    Progress and warnings appear on sys.stderr. Raises BadModel if the model is damaged or unsupported, BadUsage if an argument is wrong,
+    and NoDevice if a compiler is missing: GPU targets need NVRTC (a CUDA toolkit, or pip install "fusec[cuda]"), CPU targets the compiler
+    c++.
     """
     with tempfile.TemporaryDirectory(prefix="fusec_") as temporary:
         path = _model_file(model, args, dynamic_shapes, temporary)
@@ -151,7 +155,7 @@ def compile(
 
 
 def _build_flags(folder: str, target: Any = None, dims: Any = None, cpu_level: str | None = None, **model: Any) -> dict[str, Any]:
-    """What a model is compiled for and how, as `compile` has it, for the program. folder: for files of arrays."""
+    """The program's flags for those arguments of `compile` that `shard` has too. folder: where arrays are written as files."""
     return {
         "target": _program.listed(target),
         "dim": _program.named(dims, _program.size_range),
@@ -166,7 +170,7 @@ def _model_flags(
     request_map: bool = False, updatable: Any = None, disable_fusion: Any = None, keep_lora: bool = False, round_every_op: bool = False,
     batch_invariant: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """What decides how a model becomes an artifact, which compile, shard and verify have in common."""
+    """The program's flags for those arguments that compile, shard and verify have in common."""
     return {
         "freeze": _frozen(freeze, folder),
         "matmul_precision": matmul_precision,
@@ -200,12 +204,12 @@ def _model_file(model: Any, args: Any, dynamic_shapes: Any, folder: str) -> str:
 
 
 def _frozen(values: Mapping[str, Any] | None, folder: str) -> list[str] | None:
-    """NAME=FILE for every input to freeze; arrays become files."""
+    """The text NAME=FILE for every input to freeze; arrays are written to files."""
     return _program.named(values, lambda value: _file_of(value, folder))
 
 
 def _file_of(value: Any, folder: str) -> str:
-    """The file that a path names, or a new one with an array."""
+    """The path of a file: `value` itself if it is a path, or a new file in `folder` that holds the array."""
     if isinstance(value, (str, os.PathLike)):
         return os.fspath(value)
     import numpy
@@ -226,14 +230,14 @@ def refit(
     dynamic_shapes: Any = None,
     freeze: Mapping[str, Any] | None = None,
 ) -> Artifact:
-    """Writes an artifact again with other weights, those of the same model after more training, without compiling a kernel.
+    """Writes an artifact again with other weights, for example those of the same model after more training, without compiling a kernel.
 
-    weights: the model with new weights, as an ONNX file or as what fusec.compile takes (args and dynamic_shapes are those of the
-    compilation then), or a file .safetensors with tensors that replace the initializers of their names in `model`. output: the folder to
-    write; the artifact itself where it is not given. freeze: the inputs that were frozen when the artifact was compiled.
+    weights: the model with new weights, as an ONNX file or in another form that fusec.compile accepts (args and dynamic_shapes must then
+    be those of the compilation), or a .safetensors file whose tensors replace the initializers of the same names in `model`. output: the
+    folder to write; by default the artifact itself. freeze: the inputs that were frozen when the artifact was compiled.
 
-    Model.update_weights puts the result into a model that is loaded. Raises BadModel where the weights do not make the same program, as
-    where a number is part of a kernel's text: then nothing is written.
+    Model.update_weights puts the result into a loaded model. Raises BadModel if the new weights would compile to a different program, for
+    example because a weight is a number in the text of a kernel; nothing is written then.
     """
     with tempfile.TemporaryDirectory(prefix="fusec_") as temporary:
         path = _model_file(weights, args, dynamic_shapes, temporary)
@@ -244,10 +248,10 @@ def refit(
 
 
 def sign(artifact: Path, key: Path) -> None:
-    """Signs an artifact with an OpenSSH key, for runtimes whose FUSEC_ALLOWED_SIGNERS lets them load signed artifacts alone.
+    """Signs an artifact with an OpenSSH key. A runtime with FUSEC_ALLOWED_SIGNERS loads only signed artifacts.
 
-    key: the private key, or the public one where an agent holds the private one. Raises NoDevice where ssh-keygen cannot sign with
-    it, as without a terminal for its passphrase.
+    key: the private key, or the public key if an SSH agent holds the private one. Raises NoDevice if ssh-keygen cannot sign with it, for
+    example because there is no terminal on which to ask for its passphrase.
     """
     _program.run(["sign", os.fspath(artifact), *_program.flags({"key": key})])
 
@@ -281,17 +285,18 @@ def verify(
     drift_bound: float | None = None,
     labels: Any = None,
 ) -> Verification:
-    """Compares the answers of an artifact, or of a model that is compiled for it, with the interpreter in double precision, and with
-    onnxruntime where this or another Python has it.
+    """Compares the outputs of an artifact with those of the interpreter in double precision, and with those of onnxruntime if this or
+    another Python has it.
 
-    subject: an artifact or a model. model: the model that the artifact was made from. dims: sizes to try, in elements:
-    {"batch": [1, 64]}. inputs: a file .npz in place of random data. seed, ids ("uniform" or "zipf"): of the random data.
-    special_values: compare instead what is promised of NaN, zeros, denormals, infinities and the greatest numbers in the inputs.
-    per_fusion: compares every kernel alone with its unfused ops, which needs no model. drift_bound: where tables are stored in fewer bits,
-    how far an output may be from that of the model with its own tables. labels: an array or a file .npy with the true class of every score
-    of `inputs`, 0 or 1, for the AUC. The other flags are those of fusec.compile.
+    subject: an artifact, or a model, which is then compiled first. model: the model that the artifact was compiled from. dims: sizes to
+    test, in elements: {"batch": [1, 64]}. inputs: a .npz file to use instead of random data. seed, ids ("uniform" or "zipf"): seed and
+    distribution of ids of the random data. special_values: test instead the guarantees for NaN, zeros, denormals, infinities and the
+    largest numbers in the inputs. per_fusion: compare every kernel alone with its unfused ops; this needs no model. drift_bound: the
+    largest allowed distance of an output from that of the model with its original tables, if tables are stored in fewer bits. labels: an
+    array or a .npy file with the true class, 0 or 1, of every score of `inputs`; it adds the AUC. The other arguments are those of
+    fusec.compile.
 
-    Raises ComparisonFailed, whose `report` is the Verification, where an answer differs by more than its tolerance.
+    Raises ComparisonFailed, whose `report` is the Verification, if an output differs by more than its tolerance.
     """
     with tempfile.TemporaryDirectory(prefix="fusec_") as temporary:
         flags = {
@@ -333,12 +338,12 @@ def _comparison_failed(text: str, report: Rebuild | Verification) -> _errors.Com
 
 
 def bisect(artifact: Path, *, model: Path, **flags: Any) -> str:
-    """Finds the kernel or the pass that makes an answer wrong, and the flag that cures it: what fusec verify --bisect says. The flags
-    are those of verify."""
+    """Finds the kernel or the pass that makes an output wrong, and the flag that avoids the error. Returns what `fusec verify --bisect`
+    prints. The other arguments are those of verify."""
     given = {"model": model, "dim": _program.named(flags.pop("dims", None), _program.sizes), **flags, "bisect": True}
     try:
         return _program.run(["verify", os.fspath(artifact), *_program.flags(given)])
-    except _errors.ComparisonFailed as failure:  # something was found
+    except _errors.ComparisonFailed as failure:  # bisect found an error
         return failure.output
 
 
@@ -359,12 +364,12 @@ def bench(
     ids: str | None = None,
     device: Any = None,
 ) -> Bench:
-    """Measures how long an artifact takes: whole calls of one context, and on a GPU also the device alone.
+    """Measures the time of a run of an artifact: of whole calls of one context, and on a GPU also the device time alone.
 
-    dims: sizes to measure, in elements: {"batch": [1, 128]}. inputs: files .npz in place of random data. output: a folder for the
-    outputs. seconds: to measure each time (1 by default). rotate: sets of inputs that runs use in turn. contexts: also measures the
-    throughput of so many at once. pageable: inputs lie in ordinary host memory. per_kernel: also measures every kernel. trace: a file
-    for Perfetto. threads: of a run on the CPU.
+    dims: sizes to measure, in elements: {"batch": [1, 128]}. inputs: .npz files to use instead of random data. output: a folder for the
+    outputs. seconds: the duration of each measurement (1 by default). rotate: the number of input sets that runs use in turn. contexts:
+    also measure the throughput of this many concurrent contexts. pageable: put inputs into pageable host memory. per_kernel: also measure
+    every kernel. trace: a trace file for Perfetto. threads: the number of threads of a run on the CPU. seed, ids: as for verify.
     """
     flags = {
         "dim": _program.named(dims, _program.sizes),
@@ -393,20 +398,21 @@ def tune(
     device: Any = None,
     table: bool = True,
 ) -> str:
-    """Measures on this machine the kernels that can compute each part of an artifact, and builds it again with the fastest.
+    """Measures on this machine the candidate kernels for each part of an artifact, and rebuilds the artifact with the fastest ones.
+    Returns the table of the measurements.
 
-    dims: sizes to measure at, in elements. time_limit: in seconds (60 by default); the next call goes on from there. Gives the table of
-    what was measured.
+    dims: sizes to measure at, in elements. time_limit: in seconds (60 by default); the next call continues where this one stopped. table:
+    whether to return the table; without it the result is "".
     """
     flags = {"dim": _program.named(dims, _program.sizes), "time_limit": time_limit, "device": device, "table": table}
     return _program.run(["tune", os.fspath(artifact), *_program.flags(flags)])
 
 
 def edit(artifact: Path, *kernels: str, from_: Path | None = None, copy: Path | None = None) -> list[str]:
-    """Copies the code of kernels, of all if none are named, into a folder where you edit it, and gives the paths of the copies:
-    KERNEL.cu for a GPU, kernels.cc with all kernels for the CPU. Copies that are there stay as they are.
+    """Copies the source code of the named kernels, or of all kernels, into a folder for editing, and returns the paths of the copies:
+    KERNEL.cu for a GPU, kernels.cc with all kernels for the CPU. Existing copies are not changed.
 
-    from_: takes edited files from this folder instead. copy: the folder to copy to, "OUT.edit" by default.
+    from_: a folder of edited files to copy instead. copy: the folder to copy to, by default "OUT.edit" for the artifact OUT.
     """
     flags = {"from": from_, "copy": copy}
     return _program.run(["edit", os.fspath(artifact), *kernels, *_program.flags(flags)]).splitlines()
@@ -423,16 +429,16 @@ def rebuild(
     ids: str | None = None,
     device: Any = None,
 ) -> Rebuild:
-    """Compiles the kernels that were edited, compares each alone with its unfused ops in double precision, times it beside the original,
-    and puts it into the artifact. Models load the artifact again to run it.
+    """Compiles the edited kernels, compares each alone with its unfused ops in double precision, measures its time and that of the
+    original, and puts it into the artifact. A model must be loaded again to run the edited kernels.
 
-    edits: the folder of edited files, "OUT.edit" by default. keep_wrong: takes kernels whose check fails, too. restore: takes the
-    original kernels back. dims: sizes to check and time at, in elements. seed, ids ("uniform" or "zipf"): of the random data. device: the
-    only one to check on.
+    edits: the folder of edited files, by default "OUT.edit" for the artifact OUT. keep_wrong: accept kernels whose check fails, too.
+    restore: put the original kernels back. dims: sizes to check and measure at, in elements. seed, ids ("uniform" or "zipf"): seed and
+    distribution of ids of the random data. device: check only on this device.
 
-    Raises ComparisonFailed, whose `report` is the Rebuild, where an answer differs by more than its tolerance: the artifact stays as it
-    was then, unless keep_wrong is given. Raises BadInput where an edited kernel does not compile; what the
-    compiler says of the edited lines appears on sys.stderr.
+    Raises ComparisonFailed, whose `report` is the Rebuild, if an output differs by more than its tolerance; the artifact is not changed
+    then unless keep_wrong is given. Raises BadInput if an edited kernel does not compile; the messages of the compiler about the edited
+    lines appear on sys.stderr.
     """
     flags = {
         "edits": edits,
@@ -457,10 +463,10 @@ def rebuild(
 def explain(
     artifact: Path, *, target: str | None = None, dims: Mapping[str, Size] | None = None, ptx: bool = False
 ) -> Explanation:
-    """What an artifact launches, what was fused into each kernel, and what was not fused and why.
+    """Returns the launches of an artifact, the ops that were fused into each kernel, and what was not fused and why.
 
-    target: "cpu", "sm_90a", ...; a GPU by default. dims: sizes in elements from which bytes and flops follow (128 by default).
-    ptx: adds registers, spills, occupancy and instructions of every GPU kernel.
+    target: "cpu", "sm_90a", ...; by default a GPU target. dims: the sizes, in elements, for which bytes and flops are computed (128 by
+    default). ptx: add registers, spills, occupancy and instruction counts of every GPU kernel.
     """
     path = os.fspath(artifact)
     flags = {"target": target, "dim": _program.named(dims, _program.sizes)}
@@ -479,12 +485,13 @@ def report(
     dims: Mapping[str, int] | None = None,
     bench: Bench | Path | None = None,
 ) -> Page:
-    """Writes one HTML file that shows in a browser what became of a model: its ONNX nodes inside the kernels, what still crosses memory and
-    why, IR and CUDA beside it, and all figures. A notebook shows the page itself.
+    """Writes one HTML file that shows in a browser how a model was compiled: its ONNX nodes inside the kernels, the tensors that still
+    cross memory and why, the IR and the CUDA code, and all measurements. A notebook displays the page inline.
 
-    output: the file; "NAME.html" in the working directory where it is not given, NAME being that of the folder. target: "cpu", "sm_90a",
-    ...; what was measured, or a GPU, by default. dims: sizes in elements from which bytes and flops follow. bench: what fusec.bench gave
-    with per_kernel, or a file of `fusec bench --json` or `--trace`; the page then shows times beside their floors.
+    output: the file; by default "NAME.html" in the working directory, with the name of the artifact's folder. target: "cpu", "sm_90a",
+    ...; by default the target of `bench`, or else a GPU target. dims: the sizes, in elements, for which bytes and flops are computed.
+    bench: a result of fusec.bench with per_kernel, or a file of `fusec bench --json` or `--trace`; the page then shows the measured times
+    beside their lower bounds.
     """
     path = os.fspath(artifact)
     page = pathlib.Path(path).name + ".html" if output is None else os.fspath(output)

@@ -28,7 +28,7 @@ bool Has(nb::handle object, const char* attribute) {
   return PyObject_HasAttrString(object.ptr(), attribute) == 1;
 }
 
-// Whether the type or one that it comes from is of the package `name`.
+// Whether the type or one of its base classes is defined in the package `name`.
 bool IsOf(nb::handle type, const std::string& name) {
   for (const nb::handle base : nb::borrow<nb::tuple>(type.attr("__mro__"))) {
     const nb::object module = nb::getattr(base, "__module__", nb::none());
@@ -39,7 +39,7 @@ bool IsOf(nb::handle type, const std::string& name) {
   return false;
 }
 
-// The table of DLPack's version 1 that a type has, or null.
+// The table of functions of DLPack version 1 of a type, or null.
 const dlpack::ExchangeApi* ExchangeApiOf(nb::handle type) {
   constexpr const char* kAttribute = "__dlpack_c_exchange_api__";
   constexpr const char* kName = "dlpack_exchange_api";
@@ -116,9 +116,9 @@ bool ArrayLibrary::Classify(nb::handle object, TypeEntry& entry) {
   return true;
 }
 
-// By type; the entry is valid until the next call. Null if the object is no tensor.
+// The entry of an object's type, valid until the next call; null if the object is not a tensor.
 ArrayLibrary::TypeEntry* ArrayLibrary::EntryOf(nb::handle object) {
-  constexpr size_t kMost = 64;  // programs that make types without end do not fill the memory
+  constexpr size_t kMost = 64;  // bounds the memory for programs that create many types
   static auto* entries = new std::vector<TypeEntry>();
   static size_t last = 0;
   const nb::handle type = object.type();
@@ -173,8 +173,8 @@ void ArrayLibrary::Read(nb::handle object, void* stream, bool writable, TensorVi
   }
 }
 
-// ml_dtypes' bfloat16, which NumPy exports through no protocol, is read as the integers that it
-// lies in.
+// NumPy exports ml_dtypes' bfloat16 through no protocol, so such an array is read as an array of
+// integers.
 void ArrayLibrary::ReadNumpy(nb::handle object, bool writable, TensorView& view) {
   try {
     return ReadBuffer(object, writable, view);

@@ -1,5 +1,6 @@
-// The libraries whose tensors come in and go out: NumPy, PyTorch, CuPy, JAX and others that speak
-// DLPack, and Python's own buffers. None of them is imported here: whose tensors come in is loaded.
+// The libraries whose tensors are inputs and results: NumPy, PyTorch, CuPy, JAX and others that
+// support DLPack, and Python's own buffers. None of them is imported here: a library whose tensors
+// are passed in is already loaded.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,8 +14,8 @@
 
 namespace fusec::python {
 
-// An output for the caller: the object that he gets, and its memory. `view.owner` lives as long as
-// the run.
+// An output for the caller: the object that is returned, and its memory. `view.owner` lives as long
+// as the run.
 struct Output {
   nb::object object;
   TensorView view;
@@ -27,35 +28,38 @@ class ArrayLibrary {
     kTorch,
     kCupy,
     kArrayApi,   // such as JAX: has the functions of the array API standard
-    kExchanged,  // not torch, but with the table of functions of DLPack 1.3
-    kPlain,      // fusec.Tensor, memoryview, array.array, and what speaks DLPack alone
+    kExchanged,  // not torch, but has DLPack 1.3's table of functions
+    kPlain,      // fusec.Tensor, memoryview, array.array, and objects that support only DLPack
   };
 
-  // The library of a tensor; null if the object is none.
+  // The library of a tensor; null if the object is not a tensor.
   static ArrayLibrary* Of(nb::handle object);
-  // Of fusec.Tensor.
+  // The library of fusec.Tensor.
   static ArrayLibrary& Plain();
 
-  // Whether memory is given back to its stream: a tensor may be freed while a run on the current
-  // stream of the library uses it.
+  // Whether the library frees memory in stream order: a tensor may be freed while a run on the
+  // library's current stream uses it.
   bool is_stream_ordered() const { return is_stream_ordered_; }
-  // Whether Read asks for the stream on which a tensor on a GPU will be used, and has the library
-  // order what still writes it before that. The others work on CurrentStream, or have no GPU.
+  // Whether Read needs the stream on which a tensor on a GPU will be used; the library then makes
+  // that stream wait for writes to the tensor. Other libraries work on CurrentStream, or do not use
+  // a GPU.
   bool needs_stream() const { return api_ == nullptr && kind_ != Kind::kNumpy; }
   bool IsOnGpu(nb::handle object) const;
-  // The stream on which the caller works now; null is CUDA's default stream.
+  // The caller's current stream of the library; null is CUDA's default stream.
   void* CurrentStream(int gpu);
 
-  // As it lies in memory; `stream` as in ReadDlpack. Throws Unreadable, or what the object raises.
+  // Reads the memory layout of a tensor; `stream` is as for ReadDlpack. Throws Unreadable, or the
+  // error that the object raises.
   void Read(nb::handle object, void* stream, bool writable, TensorView& view);
-  // Room for a result, on a GPU where `gpu` is not -1, `like` being a tensor of the library there.
-  // `stream`: on which the result will be written. Pass it to Finish once it is written.
+  // Allocates a result, on a GPU if `gpu` is not -1; `like` is a tensor of the library there. The
+  // result will be written on `stream`. Pass it to Finish when it is written.
   Output Allocate(fusec_dtype dtype, const std::vector<int64_t>& dims, int gpu, nb::handle like,
                   void* stream);
-  // `dims`: those of the result, whose elements come first in that room.
+  // Returns the object of a result. `dims` are its actual dims; its elements are at the beginning
+  // of the allocated memory.
   nb::object Finish(Output output, const std::vector<int64_t>& dims);
-  // A dense copy of a tensor on a GPU, aligned as kernels need it; null where the library has no
-  // function that makes one.
+  // A dense copy of a tensor on a GPU, aligned for kernels; null if the library has no function for
+  // it.
   nb::object DenseCopy(nb::handle object);
 
  private:
@@ -81,7 +85,7 @@ class ArrayLibrary {
   const dlpack::ExchangeApi* api_ = nullptr;
   bool is_stream_ordered_ = false;
   nb::object empty_;
-  // Made when first asked for.
+  // Created when first needed.
   std::array<nb::object, kDtypeCount> dtypes_;
   struct TorchOption {
     fusec_dtype dtype;

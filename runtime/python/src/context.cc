@@ -12,8 +12,8 @@
 namespace fusec::python {
 namespace {
 
-constexpr uintptr_t kGpuAlignment = 16;  // of device memory that kernels use in place
-// What handing the GIL from thread to thread takes, about: a shorter run does not give it away.
+constexpr uintptr_t kGpuAlignment = 16;  // needed by kernels that use device memory in place
+// About the time of handing the GIL from thread to thread; a shorter run does not release it.
 constexpr std::chrono::nanoseconds kHandover = std::chrono::microseconds(5);
 
 bool IsMisaligned(const TensorView& view) {
@@ -136,7 +136,8 @@ void Context::NoteGpuTensor(ArrayLibrary& library, nb::handle tensor, Given& giv
   }
   if (&library == given.library) return;
   given.must_wait = true;
-  // Such a library orders nothing for us.
+  // Such a library does not order its work with a given stream, so its current stream must be the
+  // one.
   if (!library.needs_stream() && library.CurrentStream(program_->gpu()) != given.stream)
     Raise(FUSEC_BAD_INPUT, "the tensors are of two libraries that work on different streams");
 }
@@ -203,7 +204,8 @@ void Context::ReadInput(size_t i, Given& given) {
   MakeDense(i, library, given.stream);
 }
 
-// Tensors of libraries that order nothing decide on the stream, so they come first.
+// Libraries that do not order their work with a given stream determine the stream, so their tensors
+// are read first.
 Context::Given Context::ReadInputs() {
   Given given;
   given.must_wait = program_->has_run_time_dims();
@@ -217,7 +219,7 @@ Context::Given Context::ReadInputs() {
   for (size_t i = 0; any_needs_stream && i < inputs_.size(); ++i) {
     if (libraries_[i]->needs_stream()) ReadInput(i, given);
   }
-  // What comes in first decides what comes out, unless something is on the GPU.
+  // The first tensor determines the library of the results, unless a tensor is on the GPU.
   if (!given.any_on_gpu && !inputs_.empty()) {
     given.library = libraries_[0];
     given.like = arguments_[0];
@@ -242,7 +244,7 @@ void Context::BindInputs() {
   output_dims_are_current_ = true;
 }
 
-// After a run.
+// The actual dims of a result after a run.
 std::vector<int64_t> Context::ResultDims(size_t i) {
   std::vector<int64_t> dims = output_dims_[i];
   if (program_->outputs()[i].has_run_time_dims)
@@ -259,8 +261,8 @@ void Context::Run(const Given& given) {
   const bool is_async = given.any_on_gpu && !given.must_wait;
   const bool on_own_stream = !given.any_on_gpu || given.stream == stream();
   may_still_run_ = true;
-  // A run on a GPU always gives the GIL away, also one that only enqueues: where the queue is full
-  // it waits for the GPU, which may itself wait for a function of the host that needs the GIL.
+  // A run on a GPU always releases the GIL, even if it only enqueues: if the queue is full it waits
+  // for the GPU, which may itself wait for a host function that needs the GIL.
   const bool keeps_gil = !program_->is_on_gpu() && last_run_ < kHandover;
   Check([&] {
     std::optional<WithoutGil> released;

@@ -1,4 +1,4 @@
-// One call at a time on a program, from the arguments of a call in Python to its results.
+// Runs one call at a time on a program, from the arguments of the Python call to its results.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -19,34 +19,34 @@ class Context {
   ~Context();
   Context(const Context&) = delete;
 
-  // The results for tensors in the model's order and by name: a tensor, or a tuple of them.
-  // `arguments` is a tuple whose first `skipped` items are no inputs; `by_name` a dict or null.
+  // Runs with tensors in the model's order and by name; returns a tensor, or a tuple of tensors.
+  // `arguments` is a tuple whose first `skipped` items are not inputs; `by_name` is a dict or null.
   nb::object Call(PyObject* arguments, Py_ssize_t skipped, PyObject* by_name);
-  // The same into tensors of the caller's: one, a sequence in the model's order, or a dict. None,
-  // or with run-time dims the shapes of the results in the model's order.
+  // The same, but writes the results to the caller's tensors: one, a sequence in the model's order,
+  // or a dict. Returns None, or with run-time dims the shapes of the results in the model's order.
   nb::object RunInto(nb::handle outputs, PyObject* arguments, Py_ssize_t skipped,
                      PyObject* by_name);
 
-  // Waits for what runs, and raises the first error that it met.
+  // Waits for running work, and raises its first error.
   void Synchronize();
-  void* stream() const;  // a CUstream of its own; null on the CPU
-  // Whether the last run was only enqueued.
+  void* stream() const;  // the context's own CUstream; null on the CPU
+  // Whether the last run was only enqueued, so that it may not have finished.
   bool may_still_run() const { return may_still_run_; }
   size_t scratch_bytes() const;
 
  private:
-  // How the tensors of a call are given, which decides where and how it runs.
+  // Properties of the tensors of a call, which determine where and how it runs.
   struct Given {
-    ArrayLibrary* library = nullptr;  // of the first tensor on the GPU, else of the first
+    ArrayLibrary* library = nullptr;  // of the first tensor on the GPU, or else of the first tensor
     nb::handle like;                  // that tensor
     bool any_on_gpu = false;
-    void* stream = nullptr;  // with tensors on the GPU: where the run goes
-    // Whether the run must have ended when the call returns: a tensor is in host memory, which the
-    // caller may change or free then, or of a library that does not give memory back to `stream`,
-    // or only the run tells dims of results.
+    void* stream = nullptr;  // with tensors on the GPU: the stream of the run
+    // Whether the run must have ended when the call returns: because a tensor is in host memory,
+    // which the caller may then change or free, or of a library that does not free memory in the
+    // order of `stream`, or because dims of results depend on the data.
     bool must_wait = false;
   };
-  class Use;  // while it lives, the context is in use
+  class Use;  // marks the context as in use as long as it exists
 
   void CollectInputs(PyObject* arguments, Py_ssize_t skipped, PyObject* by_name);
   size_t FindInput(PyObject* name) const;
@@ -70,12 +70,13 @@ class Context {
   bool may_still_run_ = false;
   static constexpr std::chrono::nanoseconds kUnknown = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds last_run_ = kUnknown;  // how long it took, with the dims bound now
-  // By input, of the call: the argument, its tensor, and the copy that is read in its place.
+  // For each input of the call: the argument, its tensor, and the copy that is read instead, if
+  // any.
   std::vector<nb::handle> arguments_;
   std::vector<ArrayLibrary*> libraries_;
   std::vector<TensorView> inputs_;
   std::vector<std::unique_ptr<HostMemory>> copies_;
-  // By output, for the dims of inputs that were bound last; of run-time dims the most they can be.
+  // Dims of each output for the input dims that were bound last; upper bounds of run-time dims.
   std::vector<std::vector<int64_t>> bound_dims_, output_dims_;
   bool output_dims_are_current_ = false;
 };

@@ -1,6 +1,6 @@
-// The structs of DLPack 1.3 (https://dmlc.github.io/dlpack) as they lie in memory, declared anew so
-// that fusec depends on no header of others: tensors, their two managed forms, and the table of
-// functions by which a library hands over tensors without a call of Python.
+// The structs of DLPack 1.3 (https://dmlc.github.io/dlpack) with their memory layout, declared here
+// so that fusec depends on no other header: tensors, their two managed forms, and the table of
+// functions with which a library passes tensors without Python calls.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct Tensor {
   uint64_t byte_offset;
 };
 
-// Of a capsule "dltensor", which libraries from before DLPack 1.0 make.
+// The content of a capsule "dltensor", which libraries older than DLPack 1.0 create.
 struct ManagedTensor {
   Tensor tensor;
   void* manager;
@@ -46,7 +46,7 @@ struct ManagedTensor {
 inline constexpr uint64_t kReadOnly = 1;  // flags
 inline constexpr uint64_t kIsCopied = 2;
 
-// Of a capsule "dltensor_versioned".
+// The content of a capsule "dltensor_versioned".
 struct ManagedTensorVersioned {
   Version version;
   void* manager;
@@ -60,15 +60,16 @@ inline constexpr const char* kUsedCapsule = "used_dltensor";
 inline constexpr const char* kVersionedCapsule = "dltensor_versioned";
 inline constexpr const char* kUsedVersionedCapsule = "used_dltensor_versioned";
 
-// The attribute __dlpack_c_exchange_api__ of a type is a capsule "dlpack_exchange_api" with one of
-// these. Functions give 0, or -1 with a Python exception set. None of them waits for a stream.
+// The table of functions: the attribute __dlpack_c_exchange_api__ of a type is a capsule
+// "dlpack_exchange_api" that contains it. Functions return 0, or -1 with a Python exception set.
+// None of them waits for a stream.
 struct ExchangeApi {
   Version version;
   ExchangeApi* previous;  // of an older major version
   using SetError = void (*)(void* context, const char* kind, const char* message);
   int (*allocate)(Tensor* prototype, ManagedTensorVersioned** out, void* context, SetError);
   int (*managed_from_object)(void* object, ManagedTensorVersioned** out);
-  int (*object_from_managed)(ManagedTensorVersioned* tensor, void** object);  // takes the tensor
+  int (*object_from_managed)(ManagedTensorVersioned* tensor, void** object);  // takes ownership
   int (*tensor_from_object)(void* object, Tensor* out);                       // a view; may be null
   int (*current_stream)(DeviceType type, int32_t id, void** stream);
 };

@@ -1,10 +1,10 @@
-// What help() says of the classes of the extension.
+// The doc strings of the extension's classes, which help() prints.
 #pragma once
 
 namespace fusec::python::docs {
 
 inline constexpr char kTensor[] =
-    R"(A dense tensor in host memory. It speaks DLPack and, but for bf16, the buffer protocol:
+    R"(A dense tensor in host memory. It supports DLPack and, except for bf16, the buffer protocol:
 torch.from_dlpack(t), numpy.asarray(t), memoryview(t).)";
 inline constexpr char kShape[] = "The sizes, in elements.";
 inline constexpr char kDtype[] =
@@ -12,46 +12,50 @@ inline constexpr char kDtype[] =
 inline constexpr char kBytes[] = "The size in bytes.";
 
 inline constexpr char kContext[] =
-    R"(One call at a time on a model: bindings, scratch memory and, on a GPU, a stream and
-CUDA graphs. Each thread needs its own; a call from a second thread while one runs raises
-BadUsage. It keeps what it runs, also when the model is closed. Calling it is as calling the
-model.)";
+    R"(The state of one call at a time on a model: bindings, scratch memory and, on a GPU, a
+stream and CUDA graphs. Each thread needs its own context; a call from a second thread during
+a call raises BadUsage. A context keeps its program loaded even after the model is closed. It
+is called like the model.)";
 inline constexpr char kContextStream[] =
-    R"(The address of a CUDA stream of its own, on which it runs what has no stream of the
-caller's; None on the CPU.)";
+    R"(The address of the context's own CUDA stream, on which it runs calls whose tensors have
+no stream; None on the CPU.)";
 inline constexpr char kScratchBytes[] =
-    "Bytes of scratch memory that it holds, on the device of its model.";
+    "Bytes of scratch memory that the context holds on the device of its model.";
 
 inline constexpr char kRunInto[] =
-    R"(run_into(out, *inputs, **by_name): runs into memory of the caller's.
+    R"(run_into(out, *inputs, **by_name): runs the model and writes the results to the caller's
+tensors.
 
-out: a tensor, a sequence of them in the order of `outputs`, or a dict by name. Each is
+out: a tensor, a sequence of tensors in the order of `outputs`, or a dict by name. Each is
 contiguous and writable, has the output's dtype and shape, lies in host memory or on the
-model's GPU, and shares no memory with an input. It returns when a call would, and raises what
-a call raises.
+model's GPU, and shares no memory with an input. run_into returns at the same point as a call
+and raises the same errors.
 
-Where only a run tells how large outputs are, tensors have the shape that is the most they can
-be, results come first in them, and their shapes are returned, in the order of `outputs`.)";
+If the sizes of outputs depend on the data of a run, the tensors have the largest possible
+shapes. The results are dense at the beginning of the tensors, and their shapes are returned
+in the order of `outputs`.)";
 inline constexpr char kSynchronize[] =
-    R"(Waits for all runs of its calls, and raises the first error that they met, such as an
+    R"(Waits for all runs of earlier calls, and raises their first error, such as an
 out-of-range id.)";
 inline constexpr char kNewContext[] =
-    R"(A context, for a thread that always calls on the same one, or for the second stream of
-a thread.)";
+    R"(Creates a context, for a thread that always uses the same one, or for a second stream
+of a thread.)";
 inline constexpr char kClose[] =
-    R"(Frees what no call uses. Contexts and tensors of allocate_host keep the program in
-memory until they go.)";
+    R"(Frees the program, or as much of it as no call uses. Contexts and tensors of
+allocate_host keep the program in memory until they are freed.)";
 inline constexpr char kModelStream[] =
-    R"(The address of a CUDA stream that lives as long as the model, for callers that have
-none: torch.cuda.ExternalStream(model.stream). None on the CPU.)";
-inline constexpr char kDevice[] = R"doc(Such as "cpu (x86-64-v4)" or "cuda:0 NVIDIA H200".)doc";
+    R"(The address of a CUDA stream that lives as long as the model, for callers without a
+stream of their own: torch.cuda.ExternalStream(model.stream). None on the CPU.)";
+inline constexpr char kDevice[] =
+    R"doc(The device, such as "cpu (x86-64-v4)" or "cuda:0 NVIDIA H200".)doc";
 inline constexpr char kWeightBytes[] =
-    R"(Bytes of the GPU's memory for the weights, without tables in host memory
-(table_placement); 0 on the CPU, where they are used in the mapped file.)";
+    R"(Bytes of GPU memory that the weights occupy, without the tables in host memory
+(table_placement); 0 on the CPU, which reads the weights from the mapped file.)";
 inline constexpr char kAllocateHost[] =
-    R"(A tensor for inputs and outputs, not initialised. For a model on a GPU its memory is
-page-locked, so that the GPU copies from and to it directly. Allocating is slow, so keep it.
+    R"(Allocates a tensor for inputs and outputs, not initialised. For a model on a GPU its
+memory is page-locked, so that the GPU copies from and to it directly. Allocating page-locked
+memory is slow, so reuse the tensor.
 
-shape: in elements. dtype: "f32" or, as NumPy calls it, "float32".)";
+shape: in elements. dtype: "f32" or, in NumPy's spelling, "float32".)";
 
 }  // namespace fusec::python::docs

@@ -9,7 +9,7 @@ struct Row {
   fusec_dtype dtype;
   const char* array_name;
   const char* format;
-  uint8_t code, bits;  // of DLPack
+  uint8_t code, bits;  // of DLPack's DataType
 };
 // In the order of fusec_dtype.
 constexpr Row kRows[] = {
@@ -46,7 +46,7 @@ std::optional<fusec_dtype> FromBufferFormat(const char* format, size_t item_byte
   if (format == nullptr) return FUSEC_U8;
   if (*format == '@' || *format == '=' || *format == '<') ++format;  // x86-64 is little-endian
   if (std::strlen(format) != 1) return std::nullopt;
-  // "l" has 4 or 8 bytes, "c" and "B" one.
+  // "l" and "L" have 4 or 8 bytes, "c" and "B" one.
   const char kind = *format == 'l'   ? (item_bytes == 8 ? 'q' : 'i')
                     : *format == 'L' ? (item_bytes == 8 ? 'Q' : 'I')
                     : *format == 'n' ? 'q'

@@ -1,4 +1,4 @@
-// fusec_dtype beside the names of the same types in DLPack, buffers of Python and array libraries.
+// Conversion of fusec_dtype to and from the types of DLPack, Python's buffers and array libraries.
 #pragma once
 
 #include <fusec/fusec.h>
@@ -12,16 +12,16 @@ namespace fusec::python {
 
 inline constexpr int kDtypeCount = FUSEC_BOOL + 1;
 
-// "float32", "bfloat16", "bool": the attribute of numpy, torch and array libraries.
+// The attribute of numpy, torch and array libraries, such as "float32", "bfloat16" or "bool".
 const char* ArrayName(fusec_dtype dtype);
-// "f" as in the module struct; null for bf16, which it does not know.
+// The format character of the module struct, such as "f"; null for bf16, which has none.
 const char* BufferFormat(fusec_dtype dtype);
 dlpack::DataType ToDlpack(fusec_dtype dtype);
 
 std::optional<fusec_dtype> FromDlpack(dlpack::DataType dtype);
-// Of a buffer's format in native byte order; null means bytes.
+// The dtype of a buffer's format in native byte order; a null format means bytes.
 std::optional<fusec_dtype> FromBufferFormat(const char* format, size_t item_bytes);
-// "f32" -> FUSEC_F32; also "float32".
+// The dtype of a name: "f32" or "float32" gives FUSEC_F32.
 std::optional<fusec_dtype> FromName(const std::string& name);
 
 }  // namespace fusec::python

@@ -3,7 +3,7 @@
 namespace fusec::python {
 namespace {
 
-// Never freed: they are used until the interpreter has gone.
+// Never freed, because they are used until the interpreter has ended.
 struct Classes {
   nb::object bad_usage, no_device, bad_artifact, bad_input, copy_warning;
 };
@@ -47,7 +47,7 @@ void RaiseBadTensor(const std::string& what, nb::python_error& error) {
                           !error.matches(classes->bad_input);
   if (!is_of_data) throw std::move(error);
   std::string text = nb::str(error.value()).c_str();
-  text = text.substr(0, text.find('\n'));  // PyTorch appends its frames
+  text = text.substr(0, text.find('\n'));  // PyTorch appends stack frames
   nb::raise_from(error, classes->bad_input.ptr(), "%s cannot be read: %s", what.c_str(),
                  text.c_str());
 }

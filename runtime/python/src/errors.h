@@ -1,4 +1,4 @@
-// Errors of the C ABI as exceptions of Python.
+// Converts errors of the C ABI to Python exceptions.
 #pragma once
 
 #include <fusec/fusec.h>
@@ -20,12 +20,12 @@ inline void Check(fusec_status status) {
   if (status != FUSEC_OK) Raise(status, fusec_last_error());
 }
 
-// Throws what a library raised while it handed over the tensor `what` ("input "x"") as a BadInput
-// with the same text; interrupts and a lack of memory stay what they are.
+// Rethrows an error that a library raised while the tensor `what` ("input "x"") was read, as a
+// BadInput with the same text. KeyboardInterrupt and MemoryError are rethrown unchanged.
 [[noreturn]] void RaiseBadTensor(const std::string& what, nb::python_error& error);
 
-// The body of a function that the interpreter calls directly: what it throws becomes the
-// interpreter's error, and null its result.
+// Runs the body of a function that the interpreter calls directly. If it throws, the error is set
+// in the interpreter and the result is null.
 template <class Body>
 PyObject* Guard(Body body) noexcept {
   try {
@@ -40,7 +40,7 @@ PyObject* Guard(Body body) noexcept {
   return nullptr;
 }
 
-// Tells once that `what` is copied, and why; where warnings are errors it throws.
+// Issues a CopyWarning; throws if warnings are errors.
 void WarnOfCopy(const std::string& message);
 
 }  // namespace fusec::python

@@ -11,7 +11,8 @@
 namespace fusec::python {
 namespace {
 
-// What a capsule of DLPack keeps: the memory, and the dims that its tensor points to.
+// The objects that a DLPack capsule keeps alive: the memory, and the dims to which its tensor
+// points.
 template <class Managed>
 struct Exported {
   Managed managed{};
@@ -19,8 +20,8 @@ struct Exported {
   std::vector<int64_t> dims, strides;
 };
 
-// A capsule that nobody took frees its tensor. Deleters take the GIL, for the memory may be the
-// last owner of a program.
+// A capsule that was not consumed frees its tensor. Deleters acquire the GIL, because the memory
+// may be the last owner of a program.
 template <class Managed>
 void FreeCapsule(PyObject* capsule) {
   constexpr bool is_versioned = std::is_same_v<Managed, dlpack::ManagedTensorVersioned>;
@@ -43,7 +44,7 @@ nb::object Export(std::shared_ptr<HostMemory> memory, fusec_dtype dtype,
   Managed& managed = exported->managed;
   managed.manager = exported.get();
   managed.deleter = [](Managed* self) {
-    if (!Py_IsInitialized()) return;  // the interpreter has gone, and the process will
+    if (!Py_IsInitialized()) return;  // the interpreter has ended, and the process is about to end
     const nb::gil_scoped_acquire gil;
     delete static_cast<Exported<Managed>*>(self->manager);
   };

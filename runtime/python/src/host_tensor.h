@@ -19,12 +19,12 @@ class HostTensor {
   fusec_dtype dtype() const { return dtype_; }
   const std::vector<int64_t>& dims() const { return dims_; }
   size_t bytes() const;
-  void View(TensorView& view) const;  // without an owner
-  // Of other dims, in the same memory.
+  void View(TensorView& view) const;  // does not set an owner
+  // A tensor with other dims in the same memory.
   HostTensor FirstElements(std::vector<int64_t> dims) const {
     return HostTensor(memory_, dtype_, std::move(dims));
   }
-  // A capsule "dltensor_versioned" or, for libraries from before DLPack 1.0, "dltensor".
+  // A capsule "dltensor_versioned" or, for libraries older than DLPack 1.0, "dltensor".
   nb::object ToDlpack(bool versioned, bool copy) const;
   int FillBuffer(PyObject* self, Py_buffer* buffer, int flags) const;
 
@@ -34,7 +34,7 @@ class HostTensor {
   std::shared_ptr<HostMemory> memory_;
   fusec_dtype dtype_;
   std::vector<int64_t> dims_;
-  std::vector<Py_ssize_t> shape_, strides_bytes_;  // as buffers want them
+  std::vector<Py_ssize_t> shape_, strides_bytes_;  // in the form of the buffer protocol
 };
 
 }  // namespace fusec::python

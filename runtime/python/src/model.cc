@@ -14,7 +14,7 @@
 namespace fusec::python {
 namespace {
 
-// Contexts that wait for nothing but their thread, in all; then threads share them.
+// From this number of idle contexts on, no more are created, and threads share those that exist.
 constexpr size_t kMostIdle = 32;
 
 }  // namespace
@@ -41,8 +41,8 @@ const std::shared_ptr<Program>& Model::program() const {
   return program_;
 }
 
-// The thread's own context where there is one: its streams order what it does. Another one only if
-// nothing runs there that this call would wait for.
+// Takes the context that this thread used last, if there is one, so that its stream orders the
+// thread's calls. Otherwise it takes a context on which no run is in flight, or creates one.
 Model::Slot Model::Take() {
   const auto& loaded = program();
   const unsigned long thread = PyThread_get_thread_ident();
@@ -75,7 +75,8 @@ std::unique_ptr<Context> Model::NewContext() const { return std::make_unique<Con
 
 void Model::Synchronize() {
   (void)program();
-  // Taken out while it is waited for, as other threads call meanwhile.
+  // A slot is removed from the list while it is waited for, because other threads may call
+  // meanwhile.
   for (size_t count = idle_.size(); count > 0 && !idle_.empty(); --count) {
     Slot slot = std::move(idle_.front());
     idle_.erase(idle_.begin());
@@ -170,7 +171,7 @@ nb::object StreamNumber(void* stream) {
   return nb::int_(reinterpret_cast<uintptr_t>(stream));
 }
 
-// ((name, dtype, (dim, ...)), ...): a dim is a text as fusec.h has it.
+// ((name, dtype, (dim, ...)), ...): a dim is a text as in fusec.h.
 nb::tuple SignatureTuple(const std::vector<TensorSignature>& tensors) {
   nb::list result;
   for (const TensorSignature& tensor : tensors) {
@@ -192,7 +193,7 @@ nb::dict SymbolRanges(const Model& model) {
   return ranges;
 }
 
-// (name, dtype, rows, columns, storage, bytes, fixed) of each.
+// A tuple (name, dtype, rows, columns, storage, bytes, fixed) for each table.
 nb::tuple TableTuples(const Model& model) {
   nb::list tables;
   const fusec_program* program = model.program()->handle();

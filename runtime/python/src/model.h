@@ -1,4 +1,4 @@
-// fusec.Model: a program, and contexts that its calls take in turn.
+// fusec.Model: a program, and the contexts that its calls use.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -21,27 +21,27 @@ class Model {
   std::unique_ptr<Context> NewContext() const;
   void Synchronize();
   void* stream();
-  // Raises what fusec_update_weights says. Other threads may run meanwhile.
+  // Raises the errors of fusec_update_weights. Other threads may run meanwhile.
   void UpdateWeights(const std::string& path);
   void UpdateRows(const std::string& table, nb::handle ids, nb::handle rows);
   void WarmTable(const std::string& table, nb::handle ids);
   void LoadAdapter(int slot, const std::string& path);
   void UnloadAdapter(int slot);
   int adapter_slots() const;
-  // Frees what is idle; contexts and memory of the caller's keep the program until they go.
+  // Frees idle contexts and the program, unless contexts or memory of the caller still use it.
   void Close();
   bool is_closed() const { return program_ == nullptr; }
   // Raises BadUsage once the model is closed.
   const std::shared_ptr<Program>& program() const;
-  // Calls a function of the C ABI that changes the program, without Python's lock.
+  // Calls a function of the C ABI that changes the program, with Python's lock released.
   template <class Function>
   void Waiting(const Function& change);
 
  private:
-  // A context as long as a call runs.
+  // A context and the thread that used it last.
   struct Slot {
     std::unique_ptr<Context> context;
-    unsigned long thread = 0;  // that used it last
+    unsigned long thread = 0;
   };
   class Lease;
   Slot Take();

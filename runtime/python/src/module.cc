@@ -1,5 +1,5 @@
-// The extension module fusec._native: the runtime's C ABI for Python. fusec/__init__.py is what
-// users import.
+// The extension module fusec._native: the runtime's C ABI for Python. Users import
+// fusec/__init__.py.
 #include <fusec/fusec.h>
 #include <nanobind/nanobind.h>
 
@@ -15,7 +15,7 @@ NB_MODULE(_native, module) {
                  fusec_abi_version(), FUSEC_ABI_VERSION);
     throw nb::python_error();
   }
-  nb::set_leak_warnings(false);  // models may live until the process ends
+  nb::set_leak_warnings(false);  // because models may exist until the process ends
   FindErrorClasses();
   WatchForks();
   HostTensor::Declare(module);

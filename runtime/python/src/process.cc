@@ -17,7 +17,7 @@ std::atomic<uint64_t> fork_count{0};
 std::atomic<bool> has_run{false}, used_cuda{false};
 std::atomic<bool> parent_has_run{false}, parent_used_cuda{false};
 
-std::atomic<int> calls{0};  // within WithoutGil
+std::atomic<int> calls{0};  // the number of WithoutGil objects
 std::atomic<bool> is_ending{false};
 std::atomic<unsigned long> ending_thread{0};
 
@@ -25,7 +25,7 @@ void AfterForkInChild() {
   fork_count.fetch_add(1);
   if (has_run.exchange(false)) parent_has_run.store(true);
   if (used_cuda.exchange(false)) parent_used_cuda.store(true);
-  calls.store(0);  // those of the parent's other threads, which are not here
+  calls.store(0);  // the parent's other threads do not exist in the child
 }
 
 }  // namespace

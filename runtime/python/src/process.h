@@ -1,4 +1,4 @@
-// What calls must know of the process: whether it was forked since, and whether it is ending.
+// State of the process that calls depend on: whether it was forked, and whether it is ending.
 #pragma once
 
 #include <fusec/fusec.h>
@@ -7,24 +7,25 @@
 
 namespace fusec::python {
 
-// Called once, when the module is imported.
+// Starts to count forks. Called once, when the module is imported.
 void WatchForks();
 
-// How often this process and those it comes from were forked since the import. What was made under
-// another number belongs to a parent: neither its threads nor its GPU are here.
+// How often this process and its ancestors were forked since the import. Objects created under
+// another count belong to a parent process, whose threads and GPU are not available in this one.
 uint64_t ForkCount();
 
-// What a child would miss: the threads of OpenMP, which hang in it once the parent has run with
-// several, and CUDA, which does not work in it at all.
+// Record that this process has run models or used CUDA. In a child that is forked later, OpenMP
+// hangs if the parent has run with several threads, and CUDA does not work at all.
 void NoteRun();
 void NoteCuda();
-// Raises BadUsage where one of them keeps a program from being loaded on this device (null: the
-// best one) in this process.
+// Raises BadUsage if, for one of these reasons, a program cannot be loaded on this device (null:
+// the default device) in this process.
 void CheckMayLoad(const char* device);
 
-// While one lives the GIL is released, for a call of the C ABI. A thread that begins one after the
-// interpreter began to end, and is not the one that ends it, waits here for the end: were it to ask
-// for the GIL again, the interpreter would end the thread in the middle of its C++ frames.
+// Releases the GIL as long as the object exists, for a call of the C ABI. If the interpreter has
+// begun to end, a thread other than the one that ends it waits in the constructor until the process
+// exits: if it requested the GIL again, the interpreter would end the thread in the middle of its
+// C++ frames.
 class WithoutGil {
  public:
   WithoutGil();
@@ -35,7 +36,7 @@ class WithoutGil {
   void* state_;
 };
 
-// The interpreter begins to end: waits until no thread is within WithoutGil.
+// Called when the interpreter begins to end: waits until no thread is within WithoutGil.
 void ShutDown();
 
 }  // namespace fusec::python

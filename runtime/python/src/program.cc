@@ -61,7 +61,8 @@ Program::Program(const std::string& path, const std::optional<std::string>& devi
   warned_.resize(inputs_.size());
 }
 
-// A child of the process that loaded it has the handle, but not the GPU and the threads behind it.
+// A forked child has the handle, but not the GPU and the threads of the process that loaded the
+// program.
 Program::~Program() {
   if (is_of_this_process()) fusec_unload(handle_);
 }

@@ -1,4 +1,4 @@
-// A loaded artifact with its signature as calls need it.
+// A loaded artifact, with its signature in the form that calls need.
 #pragma once
 
 #include <fusec/fusec.h>
@@ -17,18 +17,18 @@ struct TensorSignature {
   std::string name;
   fusec_dtype dtype = FUSEC_F32;
   std::vector<std::string> dims;   // "13", or an expression of symbols
-  nb::object key;                  // the name as an interned str, as keywords are
-  bool has_run_time_dims = false;  // of an output: a run tells its dims, `dims` are the most
+  nb::object key;                  // the name as an interned str, like keywords
+  bool has_run_time_dims = false;  // of an output: `dims` are upper bounds
 
   std::string type() const;                    // "f32[batch, 13]"
   std::string Quoted(const char* what) const;  // "input "x""
 };
 
-// Models, contexts and memory share it; the last of them unloads it. The GIL is held when it is
-// made, asked and freed.
+// A program that models, contexts and memory share; the last of them unloads it. The GIL must be
+// held when it is created, used and freed.
 class Program {
  public:
-  // Raises what fusec_load says.
+  // Raises the errors of fusec_load.
   Program(const std::string& path, const std::optional<std::string>& device, bool strict);
   ~Program();
   Program(const Program&) = delete;
@@ -40,10 +40,10 @@ class Program {
   int gpu() const { return gpu_; }  // the N of cuda:N, -1 on the CPU
   bool is_strict() const { return strict_; }
   bool has_run_time_dims() const { return has_run_time_dims_; }  // any of its outputs
-  // Raises BadUsage in a process that was forked since the program was loaded.
+  // Raises BadUsage in a process that was forked after the program was loaded.
   void CheckNotForked() const;
   bool is_of_this_process() const;
-  // A tensor will be copied before it is read; warns of it once for each input.
+  // Called if a tensor has to be copied before it is read; warns once per input.
   void WarnOfCopy(size_t input, const std::string& why);
 
  private:
@@ -56,11 +56,11 @@ class Program {
   std::vector<bool> warned_;  // by input
 };
 
-// Host memory that tensors share, at a multiple of 64 bytes.
+// Host memory that tensors share, aligned to 64 bytes.
 class HostMemory {
  public:
   explicit HostMemory(size_t bytes);                           // pageable
-  HostMemory(std::shared_ptr<Program> program, size_t bytes);  // page-locked if that is on a GPU
+  HostMemory(std::shared_ptr<Program> program, size_t bytes);  // page-locked for a GPU
   ~HostMemory();
   HostMemory(const HostMemory&) = delete;
   void* data() const { return data_; }

@@ -1,4 +1,4 @@
-// How tensors of the caller's are read, for every call that takes some.
+// Reading the caller's tensors, for all calls that have tensors as arguments.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -18,7 +18,7 @@ inline std::string TypeName(nb::handle object) {
   return nb::str(object.type().attr("__qualname__")).c_str();
 }
 
-// Runs `read`; what the object raises while it is read becomes a BadInput that names the tensor.
+// Runs `read`; an error that the object raises becomes a BadInput that names the tensor `what`.
 template <class Body>
 void Reading(const std::string& what, Body read) {
   try {

@@ -8,12 +8,12 @@
 namespace fusec::python {
 namespace {
 
-// A tensor of the call, dense, and what keeps its memory.
+// A dense tensor of the call, and the owner of its memory.
 struct GivenTensor {
   TensorView view;
   std::unique_ptr<HostMemory> copy;
   ArrayLibrary* library = nullptr;
-  void* stream = nullptr;  // on a GPU: where the library's work on it is
+  void* stream = nullptr;  // on a GPU: the stream of the library's work on it
 };
 
 GivenTensor ReadDense(const Program& program, const std::string& what, nb::handle tensor) {
@@ -22,7 +22,7 @@ GivenTensor ReadDense(const Program& program, const std::string& what, nb::handl
   if (given.library == nullptr)
     Raise(FUSEC_BAD_INPUT, what + " are of type " + TypeName(tensor) + ", expected a tensor");
   ArrayLibrary& library = *given.library;
-  // The others order what writes the tensor before the default stream.
+  // Other libraries make the default stream wait for writes to the tensor.
   const auto stream_of = [&]() -> void* {
     const bool has_current = library.is_stream_ordered() || !library.needs_stream();
     return has_current ? library.CurrentStream(program.gpu()) : nullptr;
@@ -56,7 +56,7 @@ fusec_dtype DtypeOf(const std::string& what, const TensorView& view) {
   return *view.dtype;
 }
 
-// As ids say how many there are.
+// Checks that `rows` has one row of the table for each id.
 void CheckRows(const std::string& what, const std::string& table, const Program& program,
                const TensorView& ids, const TensorView& rows) {
   fusec_table info;
@@ -70,10 +70,10 @@ void CheckRows(const std::string& what, const std::string& table, const Program&
                                fusec_dtype_name(info.dtype) + "[" + std::to_string(ids.elements()) +
                                ", " + std::to_string(info.columns) + "]");
   }
-  // An unknown table is told of by the update.
+  // fusec_update_rows reports an unknown table.
 }
 
-// Makes a call that may take long.
+// Makes a call that may take long with the GIL released, and raises its error.
 template <class Call>
 void WithoutGilCheck(const Call& call) {
   fusec_status status;

@@ -1,4 +1,4 @@
-// New rows of a table, from tensors of the caller's.
+// Updates of a table's rows from the caller's tensors.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,8 +10,9 @@
 
 namespace fusec::python {
 
-// `ids`: a vector of i32 or i64; `rows`: a row of the table for each, of its dtype in the model.
-// Both are in host memory or both on the program's GPU. Raises what fusec_update_rows says.
+// Updates rows. `ids` is a vector of i32 or i64; `rows` has a row for each id, in the table's dtype
+// in the model. Both are in host memory or both on the program's GPU. Raises the errors of
+// fusec_update_rows.
 void UpdateRows(const std::shared_ptr<Program>& program, const std::string& table, nb::handle ids,
                 nb::handle rows);
 

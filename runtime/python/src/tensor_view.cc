@@ -7,7 +7,7 @@
 namespace fusec::python {
 namespace {
 
-// Strides of what is dense are not kept.
+// Sets dims and strides; a dense tensor gets no strides.
 void SetLayout(int rank, const int64_t* dims, const int64_t* strides, TensorView& view) {
   view.dims.assign(dims, dims + rank);
   view.strides.clear();
@@ -44,7 +44,7 @@ void SetTensor(const dlpack::Tensor& tensor, TensorView& view) {
                    std::to_string(tensor.device.type) + " of DLPack)");
 }
 
-// The capsule's tensor, which is the caller's from now on; null if it has another name.
+// Takes ownership of the capsule's tensor; null if the capsule has another name.
 template <class Managed>
 Managed* Take(const nb::object& capsule, const char* name, const char* used_name) {
   if (!PyCapsule_IsValid(capsule.ptr(), name)) return nullptr;
@@ -63,7 +63,7 @@ nb::object DlpackCapsule(nb::handle object, nb::object stream) {
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_TypeError)) throw;
   }
-  // A library from before DLPack 1.0 knows no versions.
+  // A library older than DLPack 1.0 does not accept a version.
   return stream.is_none() ? method() : method(nb::arg("stream") = stream);
 }
 
@@ -105,7 +105,7 @@ void ReadBuffer(nb::handle object, bool writable, TensorView& view) {
   view.dtype = FromBufferFormat(buffer.format, static_cast<size_t>(buffer.itemsize));
   if (!view.dtype)
     view.type_name = std::string("the type \"") + (buffer.format ? buffer.format : "") + "\"";
-  // Strides of a buffer are in bytes, and need not be a multiple of an element.
+  // Strides of a buffer are in bytes, and need not be a multiple of the element size.
   std::vector<int64_t> dims(buffer.shape, buffer.shape + buffer.ndim), strides;
   for (int axis = 0; axis < buffer.ndim; ++axis) {
     if (buffer.strides[axis] % buffer.itemsize != 0)
@@ -140,7 +140,7 @@ dlpack::Device DlpackDevice(nb::handle object) {
 }
 
 void ReadDlpack(nb::handle object, void* stream, TensorView& view) {
-  // Stream 0 has two meanings in CUDA, so DLPack calls the default stream 1.
+  // Stream 0 is ambiguous in CUDA, so DLPack uses 1 for the default stream.
   nb::object where = nb::none();
   if (DlpackDevice(object).type == dlpack::kCuda)
     where = nb::int_(stream ? reinterpret_cast<uintptr_t>(stream) : uintptr_t{1});
@@ -170,7 +170,7 @@ void CopyDense(const TensorView& view, void* to) {
   std::vector<int64_t> place(view.dims.size(), 0);
   const auto* from = static_cast<const char*>(view.data);
   auto* out = static_cast<char*>(to);
-  // One run along the last axis after the other.
+  // Copies one row along the last axis after another.
   const int64_t run = view.dims.back(), step = view.strides.back() * element;
   for (int64_t done = 0; done < count; done += run) {
     int64_t start = 0;

@@ -1,4 +1,4 @@
-// A tensor of the caller's as it lies in memory, read through the buffer protocol or DLPack.
+// The memory of a caller's tensor, read through the buffer protocol or DLPack.
 #pragma once
 
 #include <fusec/fusec.h>
@@ -17,12 +17,12 @@ namespace fusec::python {
 
 namespace nb = nanobind;
 
-// Why an object is no tensor that fusec could read: "its strides are no multiple of an element".
+// The reason why fusec cannot read a tensor: "its strides are no multiple of an element".
 struct Unreadable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What keeps a tensor's memory where it is; needs the GIL to be freed.
+// Keeps a tensor's memory alive; the GIL must be held when it is freed.
 class MemoryOwner {
  public:
   MemoryOwner() = default;
@@ -63,14 +63,15 @@ struct TensorView {
   size_t bytes() const;
 };
 
-// Each fills all of `view`, or throws Unreadable or what the object raised.
+// Each function sets all of `view`, or throws Unreadable or the error that the object raised.
 void ReadBuffer(nb::handle object, bool writable, TensorView& view);
-// Without a call of Python. The view lives as long as the object.
+// Reads without Python calls. The view is valid as long as the object exists.
 void ReadExchanged(const dlpack::ExchangeApi& api, nb::handle object, TensorView& view);
-// `stream`: where a tensor on a GPU will be used; its library orders what still writes it first.
+// `stream`: the stream on which a tensor on a GPU will be used; its library makes this stream wait
+// for writes to the tensor.
 void ReadDlpack(nb::handle object, void* stream, TensorView& view);
 
-// The device that object.__dlpack_device__() gives.
+// The device that object.__dlpack_device__() returns.
 dlpack::Device DlpackDevice(nb::handle object);
 
 // Copies a strided tensor in host memory to dense memory of view.bytes().

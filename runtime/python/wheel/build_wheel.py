@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the wheel of a build, with scikit-build-core and cmake of the environment, and prints its path. Its platform is what the files in it
-need: manylinux_2_36_x86_64 (PEP 600) where GLIBC_2.36 is the newest version of the C library's symbols that one of them asks for.
+"""Makes the wheel of a build, with scikit-build-core and cmake of the environment, and prints its path. Its platform tag follows from its
+files: manylinux_2_36_x86_64 (PEP 600) if GLIBC_2.36 is the newest version of the C library's symbols that one of them uses.
 
 usage: build_wheel.py BUILD_FOLDER OUTPUT_FOLDER
-       build_wheel.py --platform FOLDER             the platform of a folder's files; fails if one needs a library of another package
+       build_wheel.py --platform FOLDER             prints the platform of a folder's files; fails if one needs a library of another package
 """
 
 import pathlib
@@ -44,7 +44,7 @@ def run(*command):
 
 
 def tag_of(folder):
-    """cp311-cp311-PLATFORM, or cp312-abi3-PLATFORM where the extension is for all Pythons from 3.12 on."""
+    """The wheel's tag: cp311-cp311-PLATFORM, or cp312-abi3-PLATFORM if the extension works with all versions from 3.12 on."""
     own = next(packaging.tags.sys_tags())
     is_stable = next(pathlib.Path(folder).rglob("_native.*.so")).name == "_native.abi3.so"
     return f"{'cp312-abi3' if is_stable else f'{own.interpreter}-{own.abi}'}-{platform_of(folder)}"
@@ -55,7 +55,7 @@ def build(build_folder, output):
         run("cmake", "--install", build_folder, "--component", "python", "--prefix", installed)
         tag = tag_of(installed)
     with tempfile.TemporaryDirectory() as made:
-        # Without isolation: scikit-build-core and cmake are those that set-up pins.
+        # Without build isolation, so that scikit-build-core and cmake have the versions that set-up pins.
         run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", "--config-settings",
             f"cmake.define.FUSEC_BUILD={pathlib.Path(build_folder).absolute()}", "--config-settings", f"wheel.tags={tag}", "--wheel-dir", made,
             PACKAGE)  # fmt: skip

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMost = int64_t{1} << 31;
 
-// The number of the constant that `item` names under `key`, which has `elements` elements.
+// The buffer of the constant that `item` names under `key`, which must have `elements` elements.
 StatusOr<int> ReadBank(const JsonValue& item, std::string_view key, int64_t elements,
                        const std::vector<Buffer>& buffers) {
   FUSEC_RT_ASSIGN(const JsonValue field, item.Field(key));

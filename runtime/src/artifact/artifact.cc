@@ -95,7 +95,7 @@ Status Artifact::LoadConstants() {
     if (reinterpret_cast<uintptr_t>(tensor.bytes.data()) % kAlignment == 0) continue;
     const size_t room = (tensor.bytes.size() / kAlignment + 1) * kAlignment;
     copies_.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kAlignment, room)));
-    if (!copies_.back()) throw std::bad_alloc();  // becomes an error in c_api.cc
+    if (!copies_.back()) throw std::bad_alloc();  // c_api.cc converts it to an error
     std::memcpy(copies_.back().get(), tensor.bytes.data(), tensor.bytes.size());
     constants_[i] = {copies_.back().get(), tensor.bytes.size()};
   }

@@ -16,7 +16,8 @@ class SymbolBinder {
 
   StatusOr<std::vector<int64_t>> Run() {
     FUSEC_RT_TRY(ForEachDim([&](size_t input, size_t axis) { return BindPlain(input, axis); }));
-    // batch*27 tells batch too. Each round that binds a symbol may make another dim solvable.
+    // A dim such as batch*27 also determines batch. Each round that binds a symbol may make another
+    // dim solvable.
     int bound_before = -1;
     while (bound_before != bound_) {
       bound_before = bound_;
@@ -75,7 +76,7 @@ class SymbolBinder {
                 "\" is already ", values_[symbol], " (from input \"", SourceOf(symbol), "\")");
   }
 
-  // The one unbound symbol of a dim, or -1.
+  // The unbound symbol of a dim if it has exactly one, else -1.
   int Unknown(const DimExpression& dim) const {
     int unknown = -1;
     for (const int symbol : dim.Symbols()) {
@@ -86,9 +87,10 @@ class SymbolBinder {
     return unknown;
   }
 
-  // Binds the symbol of a dim that is scale*symbol + offset once everything else in it is known.
-  // Four samples tell whether it is: a product of symbols, floordiv, mod, min and max bend
-  // somewhere in 0, 1, 2, 1000003. What is bound is checked in the end anyway.
+  // Binds the unbound symbol of a dim if the dim is scale*symbol + offset. Whether it is linear is
+  // tested with the values 0, 1, 2 and 1000003 of the symbol, between which products of the symbol
+  // with itself, floordiv, mod, min and max are not linear. All dims are compared at the end in any
+  // case.
   Status Solve(size_t input, size_t axis) {
     const DimExpression& dim = Dim(input, axis);
     const int unknown = Unknown(dim);
@@ -114,7 +116,7 @@ class SymbolBinder {
     }
     int64_t difference = 0;
     if (__builtin_sub_overflow(dims_[input][axis], offset, &difference)) return {};
-    // -1 needs its own way: INT64_MIN / -1 traps.
+    // -1 is a separate case because INT64_MIN % -1 traps.
     if (scale != -1 && difference % scale != 0) {
       return Fail(FUSEC_BAD_INPUT, Place(input, axis), ", expected ", dim.text(), " for some \"",
                   manifest_.symbols[unknown].name, "\"");
@@ -139,7 +141,7 @@ class SymbolBinder {
   const Manifest& manifest_;
   const std::vector<std::vector<int64_t>>& dims_;
   std::vector<int64_t> values_;
-  std::vector<int> sources_;  // by symbol: the input that it was read off, -1 if unbound
+  std::vector<int> sources_;  // by symbol: the input that determined it, -1 if unbound
   int bound_ = 0;
 };
 
@@ -157,7 +159,7 @@ Status CheckRank(const TensorSignature& input, int64_t rank) {
 
 bool EmptiesOutputs(const Manifest& manifest, size_t symbol) {
   if (manifest.symbols[symbol].min != 1) return false;
-  std::vector<int64_t> low, high;  // the others as small and as large as they can be
+  std::vector<int64_t> low, high;  // values with the other symbols at their minima and maxima
   for (const Symbol& other : manifest.symbols) {
     low.push_back(std::max<int64_t>(other.min, 1));
     high.push_back(other.max);
@@ -167,7 +169,7 @@ bool EmptiesOutputs(const Manifest& manifest, size_t symbol) {
     return dim.Evaluate(low).value_or(1) == 0 && dim.Evaluate(high).value_or(1) == 0;
   };
   const auto is_empty = [&](const TensorSignature& output) {
-    for (size_t axis = 0; axis < output.sizes.size(); ++axis) {  // which nothing would compute
+    for (size_t axis = 0; axis < output.sizes.size(); ++axis) {  // an empty run computes no sizes
       if (output.sizes[axis] >= 0 && !is_zero(output.shape[axis])) return false;
     }
     return std::any_of(output.shape.begin(), output.shape.end(), is_zero);

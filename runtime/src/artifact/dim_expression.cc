@@ -7,8 +7,8 @@
 namespace fusec::runtime {
 namespace {
 
-constexpr int kMaxStack = 64;    // values waiting during evaluation
-constexpr int kMaxNesting = 64;  // parentheses, calls and signs inside each other
+constexpr int kMaxStack = 64;    // values on the stack during evaluation
+constexpr int kMaxNesting = 64;  // depth of nested parentheses, calls and signs
 
 int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
@@ -175,7 +175,7 @@ StatusOr<int64_t> DimExpression::Evaluate(std::span<const int64_t> values) const
       case Op::kFloorDiv:
       case Op::kMod:
         if (b == 0) return Fail(FUSEC_BAD_INPUT, "division by zero in the dim ", text_);
-        // INT64_MIN / -1 is the one quotient that does not fit, and traps.
+        // INT64_MIN / -1 is the only quotient that does not fit into 64 bits, and it traps.
         if (b == -1 && instruction.op == Op::kMod) a = 0;
         else if (b == -1) overflow = __builtin_sub_overflow(int64_t{0}, a, &a);
         else if (instruction.op == Op::kMod) a -= FloorDivide(a, b) * b;

@@ -9,8 +9,8 @@
 
 namespace fusec::runtime {
 
-// A size that depends on the program's symbols, such as "batch*27 + 351": parsed once at load into
-// a postfix program.
+// A size that depends on the program's symbols, such as "batch*27 + 351". It is parsed once, when
+// the artifact is loaded, into a postfix program.
 class DimExpression {
  public:
   DimExpression() = default;  // the constant 0
@@ -19,15 +19,15 @@ class DimExpression {
   // must be one of `symbols`. Errors are FUSEC_BAD_ARTIFACT.
   static StatusOr<DimExpression> Parse(std::string_view text, std::span<const std::string> symbols);
 
-  // `values` holds one number per symbol, or none where it must be constant: FUSEC_BAD_ARTIFACT if
-  // it is not. Overflow of 64 bits and division by zero are FUSEC_BAD_INPUT errors. floordiv rounds
-  // toward minus infinity, mod has the sign of the divisor.
+  // Evaluates the expression. `values` holds one number per symbol; if it is empty, the expression
+  // must be constant (otherwise FUSEC_BAD_ARTIFACT). Overflow of 64 bits and division by zero are
+  // FUSEC_BAD_INPUT errors. floordiv rounds toward minus infinity, mod has the sign of the divisor.
   StatusOr<int64_t> Evaluate(std::span<const int64_t> values) const;
 
   const std::string& text() const { return text_; }
   bool operator==(const DimExpression& other) const { return text_ == other.text_; }
-  int AsSymbol() const;        // the index of the symbol it plainly is, else -1
-  bool IsConstant() const;     // no symbol in it
+  int AsSymbol() const;        // the symbol's index if it is just a symbol, else -1
+  bool IsConstant() const;     // whether it has no symbol
   std::vector<int> Symbols() const;  // in order of appearance, without repeats
 
  private:
@@ -37,7 +37,7 @@ class DimExpression {
   };
   struct Instruction {
     Op op;
-    int64_t operand = 0;  // of kConstant the number, of kSymbol its index
+    int64_t operand = 0;  // kConstant: the number; kSymbol: the symbol's index
   };
   std::string text_ = "0";
   std::vector<Instruction> program_ = {{Op::kConstant, 0}};

@@ -7,7 +7,7 @@
 
 namespace fusec::runtime {
 
-// "f32", "bf16", "bool": the spelling of the manifest, with a 0 behind it.
+// The name in the manifest, such as "f32", "bf16" or "bool"; it is null-terminated.
 std::string_view DtypeName(fusec_dtype dtype);
 std::string_view SafetensorsName(fusec_dtype dtype);  // "F32", "BF16", "BOOL"
 std::optional<fusec_dtype> ParseDtype(std::string_view name);

@@ -7,12 +7,12 @@ namespace fusec::runtime {
 float HalfToFloat(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   const uint32_t magnitude = bits & 0x7fff;
-  if (magnitude >= 0x7c00) {  // infinity, or NaN made quiet
+  if (magnitude >= 0x7c00) {  // infinity or NaN, which becomes quiet
     const uint32_t payload = (magnitude & 0x3ff) << 13;
     return std::bit_cast<float>(sign | 0x7f800000 | payload | (payload ? 0x400000 : 0));
   }
-  // Shifted into place the exponent lacks 127 - 15 = 112; a product with 2^112 adds it, denormals
-  // included.
+  // After the shift the exponent is too small by 127 - 15 = 112, the difference of the biases. The
+  // product with 2^112 corrects this, for denormals too.
   const float unscaled = std::bit_cast<float>(magnitude << 13);
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(unscaled * 0x1p112f));
 }
@@ -24,8 +24,8 @@ uint16_t FloatToHalf(float value) {
   if (magnitude > 0x7f800000) return sign | 0x7e00;
   if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds to 65536 or more
   if (magnitude < 0x38800000) {
-    // Below 2^-14 halves are multiples of 2^-24. 0.5f has ulp 2^-24, so adding it rounds to one,
-    // ties to even.
+    // f16 numbers below 2^-14 are multiples of 2^-24. 0.5f has an ulp of 2^-24, so adding it rounds
+    // to such a multiple, ties to even.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) - 0x3f000000);
   }

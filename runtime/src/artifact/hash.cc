@@ -1,4 +1,4 @@
-#define XXH_INLINE_ALL  // no library to link
+#define XXH_INLINE_ALL  // the header contains the code, so that no library is linked
 #include "runtime/src/artifact/hash.h"
 
 #include <sys/mman.h>
@@ -27,8 +27,9 @@ std::string TextOf(XXH128_hash_t hash) {
   return text;
 }
 
-// Pages of a large file leave this process's memory again, so that a table larger than memory
-// pushes nothing else out; the page cache may keep them.
+// Adds data to the hash. With `releases_pages`, pages of a large file are removed from this
+// process's memory after use, so that a table larger than memory does not displace other data; the
+// page cache may keep them.
 void HashData(XXH3_state_t* state, std::span<const std::byte> data, bool releases_pages) {
   constexpr size_t kPieceBytes = size_t{64} << 20;
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -38,14 +39,15 @@ void HashData(XXH3_state_t* state, std::span<const std::byte> data, bool release
     if (!releases_pages) continue;
     const auto address = reinterpret_cast<uintptr_t>(piece.data());
     const uintptr_t first = address / page * page;
-    // In vain at worst: the pages stay.
+    // A failure is harmless: the pages stay.
     static_cast<void>(
         madvise(reinterpret_cast<void*>(first), address + piece.size() - first, MADV_DONTNEED));
   }
 }
 
 void HashZeros(XXH3_state_t* state, size_t count) {
-  static std::byte zeros[1 << 20] = {};  // not const, which the library's file would hold
+  // Not const, so that the library's file does not contain it.
+  static std::byte zeros[1 << 20] = {};
   for (; count > 0; count -= std::min(count, sizeof zeros))
     XXH3_128bits_update(state, zeros, std::min(count, sizeof zeros));
 }
@@ -63,7 +65,7 @@ std::string HashOfFile(const MappedFile& file) {
                                                                               &XXH3_freeState);
   XXH3_128bits_reset(state.get());
   for (off_t begin = 0; begin < size;) {
-    // Without an answer, as of file systems that know no holes, all of it is data.
+    // If the file system does not support holes, the whole file is data.
     const off_t found = lseek(file.descriptor(), begin, SEEK_HOLE);
     const off_t hole = found < 0 ? size : std::min(found, size);
     HashData(state.get(),

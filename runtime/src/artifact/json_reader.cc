@@ -14,7 +14,7 @@ std::string Join(const std::string& where, std::string_view key) {
   return where + (where.ends_with(": ") ? "" : ".") + std::string(key);
 }
 
-// Short enough for a message of one line.
+// Describes a value in a form that is short enough for a one-line message.
 std::string Describe(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list";
@@ -62,7 +62,7 @@ StatusOr<std::string> JsonValue::AsText() const {
   const Json& json = Node(node_);
   if (!json.is_string()) return Unexpected("a text");
   const auto& text = json.get_ref<const std::string&>();
-  // Names go through C strings: to the C face, to dlsym, to the file system.
+  // Names are passed as C strings: in the C interface, to dlsym, to the file system.
   if (text.find('\0') != std::string::npos) return Unexpected("a text without a zero character");
   return text;
 }
@@ -71,7 +71,7 @@ StatusOr<int64_t> JsonValue::AsInt(int64_t low, int64_t high) const {
   const Json& json = Node(node_);
   const std::string expected = Text("an integer in ", low, "..", high);
   if (!json.is_number_integer()) return Unexpected(expected);
-  // The library keeps positive numbers unsigned, and those may exceed int64.
+  // The library stores positive numbers as unsigned, which may exceed int64.
   if (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
     return Unexpected(expected);
   }

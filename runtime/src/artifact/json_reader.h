@@ -13,14 +13,14 @@
 
 namespace fusec::runtime {
 
-// A place in a JSON document that knows its path, so that every complaint names file and key. Valid
-// while the document lives.
+// A value in a JSON document together with its path, so that every error names file and key. It is
+// valid as long as the document exists.
 class JsonValue {
  public:
   JsonValue(const void* node, std::string where) : node_(node), where_(std::move(where)) {}
 
   StatusOr<JsonValue> Field(std::string_view key) const;  // a missing key is an error
-  bool Has(std::string_view key) const;                   // false too where this is no object
+  bool Has(std::string_view key) const;                   // also false if this is not an object
   StatusOr<std::vector<JsonValue>> Items() const;         // of an array
   StatusOr<std::vector<std::pair<std::string, JsonValue>>> Members() const;  // of an object, by key
   StatusOr<std::string> AsText() const;
@@ -31,7 +31,7 @@ class JsonValue {
   const std::string& where() const {
     return where_;
   }  // "model_fused/manifest.json: buffers[3].dtype"
-  // An error about this place: `FILE: buffers[3].dtype is "f33", expected a dtype`.
+  // An error about this value: `FILE: buffers[3].dtype is "f33", expected a dtype`.
   tl::unexpected<RuntimeError> Unexpected(std::string_view expected) const;
 
  private:
@@ -39,7 +39,7 @@ class JsonValue {
   std::string where_;
 };
 
-// The only place that knows the JSON library.
+// A parsed document. Only this class and JsonValue use the JSON library.
 class JsonDocument {
  public:
   static StatusOr<JsonDocument> Parse(std::string_view text, const std::string& file);
@@ -53,21 +53,21 @@ class JsonDocument {
   std::string file_;
 };
 
-// The fields of an object.
+// Read a field of an object.
 StatusOr<std::string> ReadText(const JsonValue& object, std::string_view key);
 StatusOr<int64_t> ReadInt(const JsonValue& object, std::string_view key, int64_t low, int64_t high);
 StatusOr<bool> ReadBool(const JsonValue& object, std::string_view key);
-// The position of a text in a list.
+// Reads a text field and returns its position in a list.
 StatusOr<int> ReadPosition(const JsonValue& object, std::string_view key,
                            std::initializer_list<std::string_view> names);
-// The same as an enum whose numbers count the list.
+// The same as an enum whose values are the positions in the list.
 template <class Enum>
 StatusOr<Enum> ReadChoice(const JsonValue& object, std::string_view key,
                           std::initializer_list<std::string_view> names) {
   FUSEC_RT_ASSIGN(const int position, ReadPosition(object, key, names));
   return static_cast<Enum>(position);
 }
-// `[read(item) for item in object[key]]`.
+// Reads a list: the Python expression [read(item) for item in object[key]].
 template <class Read>
 auto ReadList(const JsonValue& object, std::string_view key, Read read)
     -> StatusOr<std::vector<std::decay_t<decltype(*read(object))>>> {

@@ -46,7 +46,7 @@ std::string LaunchText(const Manifest& manifest, const Step& step) {
   return Text(step.name, "(", text, ") in ", step.kernel.blocks.text(), " blocks");
 }
 
-// Of the line of `text` with that place in it, what stands around the place.
+// The part of a line of `text` around a position, for errors.
 std::string PartOf(std::string_view text, size_t place) {
   constexpr size_t kBefore = 40, kShown = 120;
   const size_t line = place == 0 ? 0 : text.rfind('\n', place - 1) + 1;

@@ -15,7 +15,7 @@
 namespace fusec::runtime {
 namespace {
 
-constexpr int64_t kVersion = 5;  // slots of 4 have the matrices of adapters transposed
+constexpr int64_t kVersion = 5;  // version 4 has transposed adapter matrices in slots
 constexpr int64_t kLargest = int64_t{1} << 62;
 
 template <class T>
@@ -29,7 +29,7 @@ StatusOr<fusec_dtype> ReadDtype(const JsonValue& object) {
   return *dtype;
 }
 
-// A path that stays inside the artifact's folder.
+// Checks that a path stays inside the artifact's folder.
 StatusOr<std::string> CheckPath(const JsonValue& value, std::string path) {
   const bool leaves = path.empty() || path.front() == '/' || path == ".." ||
                       path.starts_with("../") || path.ends_with("/..") ||
@@ -95,7 +95,7 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(manifest_.model, ReadText(root_, "model"));
     FUSEC_RT_TRY(ReadWord("matmul_precision", {"highest", "high", "medium", "fp8"},
                           manifest_.matmul_precision));
-    // Not in artifacts of before there were these.
+    // Older artifacts lack these keys.
     if (root_.Has("rounding"))
       FUSEC_RT_TRY(ReadWord("rounding", {"stores", "every op"}, manifest_.rounding));
     if (root_.Has("index_policy")) {
@@ -144,8 +144,9 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(buffer.name, ReadText(item, "name"));
     FUSEC_RT_ASSIGN(const int kind,
                     ReadPosition(item, "kind", {"input", "output", "constant", "arena", "sizes"}));
-    // A loader that does not know of run-time sizes would take bounds for sizes, so their buffer is
-    // of a kind that it refuses. Here it is an output like others.
+    // The buffer of run-time sizes has its own kind, so that a loader that does not support it
+    // refuses the artifact instead of taking upper bounds for sizes. Here it is treated like other
+    // outputs.
     constexpr int kSizes = 4;
     buffer.kind = kind == kSizes ? BufferKind::kOutput : static_cast<BufferKind>(kind);
     FUSEC_RT_ASSIGN(buffer.dtype, ReadDtype(item));
@@ -213,7 +214,7 @@ class ManifestReader {
       manifest_.has_run_time_sizes = true;
     }
     FUSEC_RT_TRY(CheckRunTimeSizes(manifest_, root_.where()));
-    // A buffer of this kind that no tensor names would have no memory.
+    // A buffer of this kind that no tensor uses would have no memory.
     for (int i = 0; i < static_cast<int>(manifest_.buffers.size()); ++i) {
       if (manifest_.buffers[i].kind == kind && !seen.count(i)) {
         return Fail(FUSEC_BAD_ARTIFACT, root_.where(), "buffers[", i, "] belongs to none of the ",
@@ -237,7 +238,7 @@ class ManifestReader {
     return site;
   }
 
-  // Every symbol must appear in some input's dims, or nothing would ever say its value.
+  // Every symbol must appear in the dims of some input, or else it could get no value.
   Status CheckSymbolsAreBound() {
     std::vector<bool> bound(symbols_.size());
     for (const TensorSignature& input : manifest_.inputs) {
@@ -347,7 +348,7 @@ class ManifestReader {
     return matmul;
   }
 
-  // The buffer that is added to a product.
+  // Reads a buffer that is added to a product (bias or addend).
   StatusOr<int> ReadAdded(const JsonValue& item, std::string_view key, fusec_dtype dtype) {
     FUSEC_RT_ASSIGN(const auto field, item.Field(key));
     FUSEC_RT_ASSIGN(const int buffer, AsBuffer(field));
@@ -394,7 +395,7 @@ class ManifestReader {
     return step;
   }
 
-  // Steps that run other artifacts make a target of their own.
+  // Steps that run other artifacts occur only in the target "shards", which has no other steps.
   Status CheckArtifactSteps(const Target& target, const std::string& where) {
     const bool is_of_shards = target.name == kShardsTarget;
     for (size_t i = 0; i < target.steps.size(); ++i) {

@@ -19,14 +19,14 @@ namespace fusec::runtime {
 // The target whose steps are runs of other artifacts.
 inline constexpr const char* kShardsTarget = "shards";
 
-// manifest.json as plain data. After ParseManifest every index in it is in range;
-// runtime/ARTIFACT.md says what the fields mean.
+// The contents of manifest.json as plain data. After ParseManifest every index in it is in range.
+// runtime/ARTIFACT.md describes the fields.
 
 struct Symbol {
   std::string name;
-  int64_t min = 1, max = 1;  // what kernels are made for, inclusive
-  // Whether all outputs are empty where it is 0, although kernels are made for 1 and more: a run
-  // has nothing to do then.
+  int64_t min = 1, max = 1;  // the range that kernels are compiled for, inclusive
+  // Whether 0 is allowed although `min` is 1: all outputs are empty then, and a run executes
+  // nothing.
   bool serves_empty = false;
 
   int64_t lowest() const { return serves_empty ? 0 : min; }
@@ -37,14 +37,14 @@ struct TensorSignature {
   fusec_dtype dtype = FUSEC_F32;
   std::vector<DimExpression> shape;
   int buffer = 0;
-  // Of an input that chooses rows: what its values should be below, one limit for all or one for
-  // each place of `index_axis`. Nothing but random data asks.
+  // For an input of ids: exclusive upper limits of its values, one for all values or one for each
+  // position along `index_axis`. Only the generator of random data uses them.
   std::vector<DimExpression> index_limits;
   int index_axis = 0;
   bool ascending = false;
-  std::optional<DimExpression> total = {};  // of lengths; of offsets, which ascend: the last one
-  // Of an output with sizes that run-time data tell, which `shape` has room for: by axis the
-  // element of the run-time sizes that is the true one, or -1. Empty for other tensors.
+  std::optional<DimExpression> total = {};  // the sum of lengths, or the last of ascending offsets
+  // For an output whose size depends on the data of a run (`shape` is its upper bound): for each
+  // axis the index of its actual size in the run-time sizes, or -1. Empty for other tensors.
   std::vector<int> sizes = {};
 };
 
@@ -55,18 +55,18 @@ struct Buffer {
   BufferKind kind = BufferKind::kArena;
   fusec_dtype dtype = FUSEC_F32;
   DimExpression elements;
-  std::string tensor;    // of kConstant: its name in weights.safetensors
-  bool on_host = false;  // of kConstant: a GPU reads it in host memory
+  std::string tensor;    // kConstant: its name in weights.safetensors
+  bool on_host = false;  // kConstant: it stays in host memory, where a GPU reads it
 };
 
-// What the values may be: -extent..extent-1, 0..extent, -1..extent-1.
+// The allowed values: -extent..extent-1 (kIndex), 0..extent (kLength), -1..extent-1 (kSlot).
 enum class IndexValues { kIndex, kLength, kSlot };
 
-// A place where a kernel reads through an index from the data.
+// A place in a kernel that uses an index from the data to read memory.
 struct IndexSite {
   std::string node;                  // "tables.3/Gather"
   std::string tensor;                // the tensor of indices
-  std::string input;                 // the input that it comes from unchanged, or ""
+  std::string input;                 // the model's input that holds these indices, or ""
   std::vector<DimExpression> shape;  // of the tensor of indices
   DimExpression extent;
   IndexValues values = IndexValues::kIndex;
@@ -75,28 +75,28 @@ struct IndexSite {
 struct KernelArgument {
   enum class Kind { kBuffer, kBuffers, kInt32, kInt64, kErrors };
   Kind kind = Kind::kBuffer;
-  int buffer = 0;            // of kBuffer
-  std::vector<int> buffers;  // of kBuffers: a struct of their addresses, passed by value
-  DimExpression dim;         // of kInt32 and kInt64
+  int buffer = 0;            // kBuffer
+  std::vector<int> buffers;  // kBuffers: a struct of their addresses, passed by value
+  DimExpression dim;         // kInt32 and kInt64
   bool operator==(const KernelArgument&) const = default;
 };
 
 struct KernelLaunch {
-  std::string function;          // "k03_bias_relu", which is the step's name unless steps share one
+  std::string function;          // "k03_bias_relu": the step's name, unless several steps share it
   std::string source;            // "kernels/k03_bias_relu.cu"
-  std::string module = "cubin";  // the key in the target's files of the machine code for a GPU
+  std::string module = "cubin";  // GPU: key of the machine code in the target's files
   DimExpression blocks;
   int block_size = 1;
   int shared_bytes = 0;
   bool dependent_launch = false;  // begins by waiting for earlier kernels
-  // Its outputs may not lie in page-locked memory: it loads them again, or its stores are too
-  // small.
+  // Its outputs must not be in page-locked host memory, because it loads them again or its stores
+  // are small.
   bool outputs_in_device_memory = true;
   std::vector<KernelArgument> arguments;
   bool operator==(const KernelLaunch&) const = default;
 };
 
-// Offsets and strides count elements of the matmul's dtype.
+// An operand of a matmul. Offsets and strides count elements of the matmul's dtype.
 struct MatmulOperand {
   int buffer = 0;
   DimExpression offset, batch_stride;
@@ -112,18 +112,20 @@ struct Matmul {
   DimExpression m, n, k, batch, bias_stride;
   MatmulOperand a, b, d;
   bool transpose_a = false, transpose_b = false;
-  int bias = -1;    // buffer of n elements, for each matrix if bias_stride is not 0, or -1
-  int addend = -1;  // buffer whose matrices lie as those of d, from 0 on, or -1; k > 0
+  int bias = -1;    // buffer of n elements (per matrix if bias_stride is not 0), or -1
+  int addend = -1;  // buffer with the batch stride of d and offset 0, or -1; needs k > 0
   Activation activation = Activation::kNone;
-  MatmulAlgorithm algorithm;  // measured to be fast, if any
+  MatmulAlgorithm algorithm;  // chosen by tuning, if any
   bool operator==(const Matmul&) const = default;
 };
 
-// Of several steps that make the same values, the one runs whose range holds the size.
+// The condition of a step that has alternatives: of the steps that compute the same values, the one
+// whose range contains the size runs.
 struct SizeRange {
   DimExpression size;
   int64_t from = 0, to = 0;  // inclusive
-  // `from` - 1 follows from how many blocks the target's multiprocessors run at once.
+  // Whether `from` - 1 was derived from the number of blocks that all multiprocessors of the target
+  // run at the same time (a wave).
   bool by_waves = false;
   bool operator==(const SizeRange&) const = default;
 };
@@ -131,12 +133,12 @@ struct SizeRange {
 struct Step {
   enum class Kind { kKernel, kMatmul, kArtifact };
   Kind kind = Kind::kKernel;
-  std::optional<SizeRange> when;  // always, if empty
+  std::optional<SizeRange> when;  // if empty, the step always runs
   std::string name;               // of a kernel: its symbol in the module or library
-  KernelLaunch kernel;            // of kKernel
-  Matmul matmul;                  // of kMatmul
-  std::string folder;             // of kArtifact: the folder of the artifact that it runs
-  std::string edited;  // of an edited kernel what its check said: "passed", "failed", "not run"
+  KernelLaunch kernel;            // kKernel
+  Matmul matmul;                  // kMatmul
+  std::string folder;             // kArtifact: the folder of the artifact that it runs
+  std::string edited;  // result of an edited kernel's check: "passed", "failed", "not run"
   std::vector<int> inputs, outputs;  // buffers
   DimExpression bytes_read, bytes_written, flops;
   bool operator==(const Step&) const = default;
@@ -145,7 +147,7 @@ struct Step {
 struct Target {
   std::string name;                          // "cpu", "sm_90a", "shards"
   std::map<std::string, std::string> files;  // "cubin", "cubin_2" or an x86-64 level -> path
-  int multiprocessors = 0;  // of the GPU that alternatives were planned for; 0 if it is not told
+  int multiprocessors = 0;  // of the GPU that alternatives were planned for; 0 if unknown
   std::vector<Step> steps;
   bool operator==(const Target&) const = default;
 };
@@ -154,12 +156,12 @@ struct Manifest {
   std::string model;
   std::string matmul_precision;        // "highest", "high", "medium", "fp8"
   std::string rounding = "stores";     // of f16 and bf16: "stores", "every op"
-  std::string index_policy = "error";  // "error", "clamp", "wrap", "zero"; kernels obey it
-  bool batch_invariant = false;        // no product by a library: its sums may depend on the rows
+  std::string index_policy = "error";  // "error", "clamp", "wrap", "zero"; fixed in the kernels
+  bool batch_invariant = false;        // no library products: their sums may depend on the rows
   std::vector<Symbol> symbols;
-  // Their buffers are of kind input and output, each used once. With run-time sizes, the last
-  // output is their i64 vector, which is no output of the model: contexts read it when a run has
-  // ended.
+  // Their buffers are of kind input and output, and no buffer is used twice. If there are run-time
+  // sizes, the last output is the i64 vector of them, which is no output of the model: contexts
+  // read it when a run has ended.
   std::vector<TensorSignature> inputs, outputs;
   bool has_run_time_sizes = false;
   std::vector<Buffer> buffers;
@@ -174,13 +176,13 @@ struct Manifest {
   size_t output_count() const { return outputs.size() - (has_run_time_sizes ? 1 : 0); }
 };
 
-// How a manifest.json that fusec wrote begins: 32 digits follow, the end of the line, and what they
-// are the XXH3-128 of. One written by hand leaves the line out.
+// The beginning of a manifest.json that fusec wrote. It is followed by the 32 digits of the
+// XXH3-128 of all that comes after kManifestHashEnd. A manifest written by hand omits this line.
 inline constexpr std::string_view kManifestHash = "{\n \"hash\": \"";
 inline constexpr std::string_view kManifestHashEnd = "\",\n";
 
-// Every error names `file` and the key: `model_fused/manifest.json: buffers[3].dtype is "f33",
-// expected a dtype`.
+// Parses and checks a manifest. Every error names `file` and the key, for example
+// `model_fused/manifest.json: buffers[3].dtype is "f33", expected a dtype`.
 StatusOr<Manifest> ParseManifest(std::string_view json, const std::string& file);
 
 }  // namespace fusec::runtime

@@ -7,8 +7,9 @@
 
 namespace fusec::runtime {
 
-// Whether a manifest is as it was written, where it says its own hash. Most of what steers kernels
-// has no other witness: a digit that changed in a dim would overrun memory.
+// Compares a manifest with the hash that it contains, if there is one. Most values that control
+// kernels have no other check: a wrong digit in a dim could make a kernel access memory outside its
+// buffers.
 Status CheckManifestHash(std::string_view json, const std::string& file);
 
 }  // namespace fusec::runtime

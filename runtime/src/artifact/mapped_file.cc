@@ -24,7 +24,7 @@ MappedFile::~MappedFile() {
 
 StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   MappedFile file;
-  // Of a pipe that nobody writes to, too, open returns.
+  // With O_NONBLOCK, open also returns for a pipe without a writer.
   file.descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
   if (file.descriptor_ < 0 || fstat(file.descriptor_, &status) != 0) {

@@ -10,7 +10,7 @@
 
 namespace fusec::runtime {
 
-// A file mapped for reading. The descriptor stays open, so that dlopen can be given the very file
+// A file mapped for reading. The descriptor stays open, so that dlopen can open exactly the file
 // whose bytes were checked.
 class MappedFile {
  public:
@@ -19,17 +19,16 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  // A file that cannot be opened is a FUSEC_BAD_ARTIFACT error naming it.
+  // Opens and maps a file. Failures are FUSEC_BAD_ARTIFACT errors that name the file.
   static StatusOr<MappedFile> Open(const std::string& path);
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
-  // Lets `part` of bytes() be written in the memory of this process: pages that are written to are
-  // copied, the file stays as it is. FUSEC_NO_DEVICE without memory for it.
+  // Makes `part` of bytes() writable in this process: pages that are written to are copied, and the
+  // file does not change. FUSEC_NO_DEVICE: there is not enough memory.
   StatusOr<std::span<std::byte>> MakeWritable(std::span<const std::byte> part);
   int descriptor() const { return descriptor_; }
-  // Whether the file still has all bytes that are mapped: reading what somebody cut off would end
-  // the process.
+  // Whether the file still has all mapped bytes; reading truncated ones would end the process.
   bool IsWhole() const;
 
  private:

@@ -9,10 +9,10 @@
 
 namespace fusec::runtime {
 
-// An algorithm of cuBLASLt that measuring found to be fast for a product of some size. What its
-// words mean is known to the version of the library that made them, and to no other.
+// An algorithm of cuBLASLt that tuning found to be fast for a product of some size. Its words are
+// valid only for the version of the library that produced them.
 struct MatmulAlgorithm {
-  uint64_t library_version = 0;  // as cublasLtGetVersion gives it; 0: none was chosen
+  uint64_t library_version = 0;  // of cublasLtGetVersion; 0: no algorithm was chosen
   std::array<uint64_t, 8> words{};
 
   auto operator<=>(const MatmulAlgorithm&) const = default;

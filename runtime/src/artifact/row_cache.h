@@ -10,9 +10,9 @@ namespace fusec::runtime {
 class JsonValue;
 struct Buffer;
 
-// A cache of a table's rows in the memory of a GPU, where the table lies in that of the host.
+// A cache in GPU memory for rows of a table in host memory.
 struct RowCache {
-  int cache = -1;          // the buffer that kernels are given the cache in the place of
+  int cache = -1;          // the buffer for which kernels get the address of the cache
   int table = -1;          // the constant whose rows it holds
   int64_t table_rows = 0;  // at most 2^31 - 1
   int64_t row_bytes = 0;
@@ -23,8 +23,8 @@ struct RowCache {
   int64_t rows() const { return sets * kWays; }
 };
 
-// The key "row_caches" of a manifest; none without it. Tables are constants of the host's memory,
-// of the right size.
+// Reads the key "row_caches" of a manifest and checks that the tables are constants in host memory
+// of the right size. Without the key there are no caches.
 StatusOr<std::vector<RowCache>> ReadRowCaches(const JsonValue& manifest,
                                               const std::vector<Buffer>& buffers);
 

@@ -11,15 +11,16 @@
 
 namespace fusec::runtime {
 
-// Outputs whose size only run-time data tell: a run writes their true sizes into the vector that is
-// the manifest's last output, and their elements first into memory that has room for the most.
+// Support for outputs whose size depends on the data of a run. A run writes the actual sizes into
+// the vector that is the manifest's last output, and the elements to the beginning of memory that
+// has room for the largest size.
 
-// `sizes` of an output; empty where the key is missing.
+// Reads `sizes` of an output; empty if the key is missing.
 StatusOr<std::vector<int>> ReadSizeNumbers(const JsonValue& output);
-// Whether `sizes` of outputs and the vector fit each other; `where` is the manifest's file.
+// Checks that `sizes` of outputs refer to elements of the vector; `where` is the manifest's file.
 Status CheckRunTimeSizes(const Manifest& manifest, const std::string& where);
 
-// What the dims of `output` are, which may be `bounds` at most, after a run that wrote `sizes`.
+// The actual dims of `output` after a run that wrote `sizes`; they may be at most `bounds`.
 StatusOr<std::vector<int64_t>> TrueDims(const TensorSignature& output,
                                         std::span<const int64_t> bounds, const int64_t* sizes);
 

@@ -18,8 +18,8 @@ struct StoredTensor {
   std::span<const std::byte> bytes;  // inside the given file
 };
 
-// Every tensor by name. Header and offsets are checked against the size of the file; `file_name` is
-// for errors.
+// Returns all tensors by name. Header and offsets are checked against the size of the file;
+// `file_name` is for errors.
 StatusOr<std::map<std::string, StoredTensor>> ReadSafetensors(std::span<const std::byte> file,
                                                               const std::string& file_name);
 

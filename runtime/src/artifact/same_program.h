@@ -7,9 +7,9 @@
 
 namespace fusec::runtime {
 
-// Checks that two artifacts differ in nothing but weights: the same signature, buffers, steps, and
-// texts and machine code of kernels. The error begins with `path`, that of `other`, and names the
-// first thing that differs.
+// Checks that two artifacts differ only in their weights: signature, buffers, steps, and source and
+// machine code of kernels must be the same. The error begins with `path`, the path of `other`, and
+// names the first difference.
 Status CheckSameProgram(const Manifest& manifest, const Manifest& other, const std::string& path);
 
 }  // namespace fusec::runtime

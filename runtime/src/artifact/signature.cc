@@ -24,14 +24,14 @@ extern char** environ;
 namespace fusec::runtime {
 namespace {
 
-constexpr int kNoSuchProgram = 127;  // what posix_spawnp may exit with
+constexpr int kNoSuchProgram = 127;  // exit code if posix_spawnp could not run the program
 
 struct Answer {
-  int exit_code = -1;  // -1: it could not be started, or a signal ended it
-  std::string text;    // of both outputs
+  int exit_code = -1;  // -1: the program could not be started, or a signal ended it
+  std::string text;    // stdout and stderr
 };
 
-// Runs a program, found on PATH, in `folder` with a file as its input.
+// Runs a program, which is found on PATH, in `folder` with a file as its stdin.
 Answer Ask(std::vector<std::string> words, const std::string& folder, const std::string& input) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -69,7 +69,7 @@ Answer Ask(std::vector<std::string> words, const std::string& folder, const std:
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// The paths that lines of sha256sum name.
+// The paths in a file of sha256sum.
 StatusOr<std::set<std::string, std::less<>>> SignedPaths(const std::string& file) {
   constexpr size_t kPlaceOfPath = 64 + 2;
   FUSEC_RT_ASSIGN(const MappedFile lines, MappedFile::Open(file));
@@ -78,13 +78,14 @@ StatusOr<std::set<std::string, std::less<>>> SignedPaths(const std::string& file
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     if (line.size() <= kPlaceOfPath || line.substr(kPlaceOfPath - 2, 2) != "  ")
-      return Fail(FUSEC_BAD_ARTIFACT, file, ": line ", paths.size() + 1, " is not of sha256sum");
+      return Fail(FUSEC_BAD_ARTIFACT, file, ": line ", paths.size() + 1,
+                  " does not have the format of sha256sum");
     paths.emplace(line.substr(kPlaceOfPath));
   }
   return paths;
 }
 
-// That each file below the artifact was signed.
+// Checks that each file of the artifact is among the signed ones.
 Status CheckComplete(const std::string& artifact, const std::set<std::string, std::less<>>& paths) {
   std::string root = artifact;
   std::array<char*, 2> roots = {root.data(), nullptr};

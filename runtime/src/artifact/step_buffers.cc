@@ -11,7 +11,7 @@ bool Has(const Buffers& list, int buffer) {
   return std::find(list.begin(), list.end(), buffer) != list.end();
 }
 
-// What a step passes on, in the order of its arguments.
+// The buffers that a step passes on, in the order of its arguments.
 struct Passed {
   Buffers read, written;
 };
@@ -53,7 +53,8 @@ Status CheckStepBuffers(const Manifest& manifest, const Step& step, const std::s
                   ", which cannot be written");
     }
   }
-  if (step.kind == Step::Kind::kArtifact) return {};  // its own signature is compared with them
+  // CreateShardedDevice compares such a step with the signature of its part.
+  if (step.kind == Step::Kind::kArtifact) return {};
   const bool is_kernel = step.kind == Step::Kind::kKernel;
   const Passed passed = is_kernel ? PassedByKernel(step) : PassedByMatmul(step.matmul);
   for (const int buffer : passed.read) {

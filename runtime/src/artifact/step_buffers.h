@@ -7,9 +7,9 @@
 
 namespace fusec::runtime {
 
-// Checks that the lists of inputs and outputs of a step are the buffers that it passes on, in that
-// order: the arena is packed by them. Constants and inputs are never written. `where` is the step,
-// for errors.
+// Checks that the inputs and outputs of a step are exactly the buffers of its arguments, in that
+// order, because the arena is packed by these lists, and that it writes no constants or inputs.
+// `where` names the step in errors.
 Status CheckStepBuffers(const Manifest& manifest, const Step& step, const std::string& where);
 
 }  // namespace fusec::runtime

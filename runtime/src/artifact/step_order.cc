@@ -5,7 +5,7 @@
 namespace fusec::runtime {
 namespace {
 
-// Follows which buffers hold values while steps run one after the other.
+// Tracks which buffers hold values while steps run one after another.
 class WrittenBuffers {
  public:
   WrittenBuffers(const Manifest& manifest, std::string where)
@@ -40,8 +40,8 @@ class WrittenBuffers {
   std::vector<bool> written_;
 };
 
-// Whether they differ in nothing but when they run: tuning launches a kernel several times in a
-// run.
+// Whether two steps differ only in their conditions. Such steps may both run: tuning launches a
+// kernel several times in a run.
 bool DoTheSame(const Step& a, Step b) {
   b.when = a.when;
   return a == b;
@@ -59,7 +59,7 @@ Status CheckStepOrder(const Manifest& manifest, const std::vector<Step>& steps,
 Status CheckRunOrder(const Manifest& manifest, const std::vector<Step>& steps,
                      std::span<const int64_t> symbols) {
   WrittenBuffers written(manifest, "the steps for these dims");
-  const Step* last = nullptr;  // that runs
+  const Step* last = nullptr;  // the last step that runs
   for (const Step& step : steps) {
     FUSEC_RT_ASSIGN(const bool runs, Runs(step, symbols));
     if (!runs) continue;

@@ -22,7 +22,7 @@ Status CheckInside(const Manifest& manifest, const Step& step, const char* opera
               " elements");
 }
 
-// The step says the sizes of its product a second time, by what it reads, writes and computes.
+// Checks that the sizes of a product agree with the bytes and flops that the step states.
 Status CheckStated(const Step& step, const MatmulSizes& sizes, std::span<const int64_t> symbols) {
   FUSEC_RT_ASSIGN(const int64_t read, step.bytes_read.Evaluate(symbols));
   FUSEC_RT_ASSIGN(const int64_t written, step.bytes_written.Evaluate(symbols));
@@ -98,15 +98,15 @@ StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
   }
   FUSEC_RT_TRY(check("d", matmul.d, end(sizes.d_offset, sizes.d_stride, sizes.m, sizes.n)));
   if (matmul.addend >= 0) {
-    // It has d's places, which begin where it begins.
+    // The addend has the layout of d, with offset 0.
     FUSEC_RT_TRY(CheckInside(manifest, step, "addend", matmul.addend,
                              end(0, sizes.d_stride, sizes.m, sizes.n), buffer_bytes));
     if (sizes.bias_stride != 0) {
       return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name,
-                  "\": an addend beside a bias for each matrix");
+                  "\": has both an addend and a bias for each matrix");
     }
     if (sizes.k == 0) {
-      return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": an addend, but nothing to add to");
+      return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": has an addend, but k is 0");
     }
   }
   if (matmul.bias >= 0) {

@@ -21,7 +21,7 @@ static_assert(static_cast<int>(RowForm::kF64) == FUSEC_F64);
 
 fusec_kernels::RowForm InKernels(RowForm form) { return static_cast<fusec_kernels::RowForm>(form); }
 
-// Of the constant that holds rows of this form.
+// The dtype of a constant that holds rows in this storage type.
 fusec_dtype StoredDtype(RowForm form) {
   return form <= RowForm::kF64 ? static_cast<fusec_dtype>(form) : FUSEC_U8;
 }

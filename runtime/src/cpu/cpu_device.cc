@@ -38,7 +38,8 @@ class CpuDevice : public Device {
       if (step.kind != Step::Kind::kKernel) continue;
       FUSEC_RT_ASSIGN(program_.functions.back(), program_.library.FindKernel(step.kernel.function));
     }
-    // oneDNN splits sums by the number of rows and threads, the runtime's own product does not.
+    // oneDNN's order of summation depends on the number of rows and threads; that of the runtime's
+    // own product does not.
     if (has_matmuls && !program_.artifact.manifest().batch_invariant)
       program_.onednn = OneDnn::Get();
     // The program owns its first artifact.
@@ -55,7 +56,7 @@ class CpuDevice : public Device {
     return std::make_unique<CpuExecutor>(program_);
   }
 
-  // Runs under way keep the weights that they began with.
+  // Running runs keep the weights that they began with.
   Status UpdateWeights(std::unique_ptr<Artifact> weights,
                        std::span<const ConstantPart> kept) override {
     const Artifact& old = *program_.weights.Get()->artifact;
@@ -81,7 +82,8 @@ class CpuDevice : public Device {
     return {};
   }
 
-  // Runs of other threads end before the first row is written, and begin behind the last one.
+  // No run overlaps the writing: running ones end before the first row is written, and others begin
+  // after the last row.
   Status UpdateRows(const RowUpdate& update) override {
     FUSEC_RT_TRY(CheckRows(update));
     const Table& table = *update.table;
@@ -91,7 +93,7 @@ class CpuDevice : public Device {
     if (table.factors >= 0) {
       FUSEC_RT_ASSIGN(factors, artifact.MakeWritable(table.factors));
     }
-    const StoredRows stored = StoreRows(update);  // while runs go on
+    const StoredRows stored = StoreRows(update);  // converted while runs continue
     const Gate::Closed alone(program_.runs);
     const auto put = [&update](std::span<std::byte> to, const std::byte* from, size_t bytes) {
       for (int64_t i = 0; i < update.count; ++i, from += bytes)
@@ -113,10 +115,10 @@ class CpuDevice : public Device {
   void FreeHost(void* memory) override { std::free(memory); }
 
  private:
-  // The rows of an update as its table stores them.
+  // The rows of an update in the storage type of the table.
   struct StoredRows {
     const std::byte *rows = nullptr, *factors = nullptr;
-    std::vector<std::byte> row_memory, factor_memory;  // where they are not the caller's
+    std::vector<std::byte> row_memory, factor_memory;  // used unless the caller's rows serve as is
   };
   StoredRows StoreRows(const RowUpdate& update) const {
     const Table& table = *update.table;
@@ -149,7 +151,7 @@ class CpuDevice : public Device {
 
   std::string name_;
   CpuProgram program_;
-  Artifact& artifact_;  // the first one
+  Artifact& artifact_;  // the one that was loaded first
 };
 
 }  // namespace
@@ -165,7 +167,7 @@ StatusOr<std::unique_ptr<Device>> CreateCpuDevice(Artifact& artifact) {
 }
 
 Status CheckCpuDevice(Artifact& artifact) {
-  FUSEC_RT_TRY(CreateCpuDevice(artifact));  // touches no weights
+  FUSEC_RT_TRY(CreateCpuDevice(artifact));  // reads no weights
   return {};
 }
 

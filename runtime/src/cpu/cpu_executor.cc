@@ -21,7 +21,7 @@ double MicrosecondsSince(Clock::time_point start) {
 constexpr size_t kArenaAlignment = 256;
 constexpr size_t kGivenAlignment = 16;  // malloc's; kernels may use aligned vectors of this size
 
-// Buffers of no elements point here, as a kernel that met a bad index may still read element 0.
+// Empty buffers point here, because a kernel that has found a bad index still reads element 0.
 alignas(256) std::byte empty_buffer[256];
 
 }  // namespace
@@ -66,7 +66,7 @@ CpuExecutor::CpuExecutor(CpuProgram& program)
         case KernelArgument::Kind::kErrors:
           steps_[i].arguments.push_back(&error_address_);
           break;
-        // Of a little endian int64 the first four bytes are the int32.
+        // The first four bytes of a little-endian int64 are the int32.
         case KernelArgument::Kind::kInt32:
         case KernelArgument::Kind::kInt64:
           steps_[i].arguments.push_back(&steps_[i].dims[j]);
@@ -102,7 +102,7 @@ Status CpuExecutor::UpdateKernel(const Step& step, StepState& state,
 }
 
 Status CpuExecutor::Update(const RunBindings& bindings) {
-  dims_version_ = 0;  // until all of it is known to be good
+  dims_version_ = 0;  // until the update has succeeded
   const auto& symbols = bindings.symbols;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = program_.target.steps[i];

@@ -17,13 +17,13 @@
 
 namespace fusec::runtime {
 
-// A set of weights on the CPU, used in the mapped file, and what was made of them.
+// A set of weights on the CPU, which are read from the mapped file, and data derived from them.
 struct CpuWeights {
   std::shared_ptr<Artifact> artifact;
   CpuMatmulWeights for_matmuls = {};
 };
 
-// The weights that runs begin with.
+// The weights with which new runs begin.
 class CurrentWeights {
  public:
   std::shared_ptr<CpuWeights> Get() const {
@@ -40,7 +40,7 @@ class CurrentWeights {
   std::shared_ptr<CpuWeights> weights_;
 };
 
-// What the contexts of a program on the CPU share.
+// The state that all contexts of a program on the CPU share.
 struct CpuProgram {
   const Artifact& artifact;
   const Target& target;
@@ -49,12 +49,13 @@ struct CpuProgram {
   std::vector<CpuLibrary::BlocksFunction> functions;  // by step; null for matmuls
   const OneDnn* onednn = nullptr;
   CurrentWeights weights = {};
-  Gate runs = {};  // which are inside while they run; updates of rows close it
+  Gate runs = {};  // runs are inside; updates of rows close it
 };
 
 class AlignedMemory {
  public:
-  // Keeps what it has if that is enough; the bytes are not kept. Starts at a multiple of 256.
+  // Makes the memory at least `bytes` large, aligned to 256 bytes. The contents may be lost. `what`
+  // names the memory in errors.
   Status Reserve(size_t bytes, const char* what);
   std::byte* data() const { return memory_.get(); }
   size_t capacity() const { return capacity_; }
@@ -78,7 +79,7 @@ class CpuExecutor : public Executor {
   StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) override;
   void* stream() const override { return nullptr; }
   size_t scratch_bytes() const override { return arena_.capacity(); }
-  // Microseconds of every step within one run, by step; 0 of those that do not run.
+  // The time of every step within one run in microseconds, by step; 0 for steps that do not run.
   StatusOr<std::vector<double>> MeasureSteps(const RunBindings& bindings);
 
  private:
@@ -91,7 +92,7 @@ class CpuExecutor : public Executor {
     MatmulSizes sizes;  // of a matmul
     int useful_threads = 1;
   };
-  // Where a step's argument has the address of a buffer in a list.
+  // A place in the arguments of a step that holds the address of a buffer of a list.
   struct Listed {
     void** place;
     int buffer;
@@ -115,9 +116,9 @@ class CpuExecutor : public Executor {
   IndexError* error_address_ = &error_;
   std::optional<CpuMatmul> matmul_;  // with these weights
   uint64_t dims_version_ = 0;
-  std::vector<double>* step_us_ = nullptr;  // where MeasureSteps wants them
+  std::vector<double>* step_us_ = nullptr;  // the result of MeasureSteps while it runs
   AlignedMemory arena_;
-  std::vector<AlignedMemory> aligned_inputs_, aligned_outputs_;  // for given memory that is not
+  std::vector<AlignedMemory> aligned_inputs_, aligned_outputs_;  // copies of unaligned tensors
 };
 
 }  // namespace fusec::runtime

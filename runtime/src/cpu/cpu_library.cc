@@ -10,7 +10,7 @@
 namespace fusec::runtime {
 namespace {
 
-// Null where the library does not say.
+// The features that the library declares; null without a declaration.
 const char* DeclaredFeatures(void* handle) {
   return static_cast<const char*>(dlsym(handle, "fusec_cpu_features"));
 }
@@ -27,7 +27,7 @@ bool HasFeature(const std::string& name) {
   FUSEC_FEATURE("avx512ifma") FUSEC_FEATURE("avx512vbmi") FUSEC_FEATURE("avx512vbmi2")
   FUSEC_FEATURE("avx512vnni") FUSEC_FEATURE("avx512bitalg") FUSEC_FEATURE("avx512vpopcntdq")
   FUSEC_FEATURE("avx512bf16") FUSEC_FEATURE("gfni") FUSEC_FEATURE("vpclmulqdq")
-#if !defined(__clang__)  // clang 14 does not know these, and takes them as missing
+#if !defined(__clang__)  // clang 14 does not know these names; they count as missing
   FUSEC_FEATURE("f16c") FUSEC_FEATURE("lzcnt") FUSEC_FEATURE("movbe") FUSEC_FEATURE("vaes")
   FUSEC_FEATURE("avxvnni") FUSEC_FEATURE("avx512fp16")
 #endif
@@ -43,7 +43,7 @@ constexpr const char* kV3 = "x86-64";
 constexpr const char* kV4 = "x86-64";
 #endif
 
-// Of names between spaces.
+// Whether this CPU has all features in a list separated by spaces.
 bool HasAll(const std::string& features) {
   for (size_t begin = 0; begin < features.size();) {
     const size_t end = std::min(features.find(' ', begin), features.size());

@@ -9,24 +9,24 @@
 
 namespace fusec::runtime {
 
-// The shared library with a program's CPU kernels, the best that this machine can run; closed when
-// it dies.
+// The shared library with a program's CPU kernels, the best one that this machine can run. The
+// destructor closes it.
 class CpuLibrary {
  public:
   using BlocksFunction = void (*)(void* const* arguments, long long first_block,
                                   long long last_block);
 
-  // Chooses among the files of `target` by their keys: "native" if it names the features it needs
-  // (below) and they are all here, then "x86-64-v4", "x86-64-v3", then a "native" that names none.
-  // FUSEC_NO_DEVICE where none fits.
+  // Chooses among the files of `target` by their keys: "native" if it declares the features that it
+  // needs and this CPU has them all, then "x86-64-v4", "x86-64-v3", then a "native" without a
+  // declaration. FUSEC_NO_DEVICE: none fits.
   //
-  // A library may say what it needs: `extern "C" const char fusec_cpu_features[] = "avx2 fma
-  // avx512f";`, in GCC's names.
+  // A library declares the features that it needs as `extern "C" const char fusec_cpu_features[] =
+  // "avx2 fma avx512f";`, in GCC's names.
   static StatusOr<CpuLibrary> Open(const Artifact& artifact, const Target& target);
 
   const std::string& level() const { return level_; }  // the key chosen
   StatusOr<BlocksFunction> FindKernel(const std::string& name) const;
-  // How its kernels want to be launched (launch_text.h); null where it does not say.
+  // The declaration of its kernels' launches (launch_text.h); null if it has none.
   const char* Launches() const;
 
  private:

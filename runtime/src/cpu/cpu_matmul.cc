@@ -18,12 +18,13 @@ std::span<const uint16_t> Halves(const void* data, int64_t count) {
   return {static_cast<const uint16_t*>(data), static_cast<size_t>(count)};
 }
 
-// Elements from the first of the first matrix to the last of the last one.
+// The number of elements from the first of the first matrix to the last of the last one.
 int64_t Extent(int64_t batch, int64_t stride, int64_t matrix) {
   return (batch - 1) * stride + matrix;
 }
 
-// Matrices that follow each other without gaps and share b are one taller matrix.
+// If the matrices a and d of a batch are contiguous and share b, makes them one matrix with more
+// rows.
 void FoldBatch(HostMatmul& call) {
   MatmulSizes& s = call.sizes;
   const bool folds = s.batch > 1 && s.b_stride == 0 && !call.transpose_a &&
@@ -33,13 +34,13 @@ void FoldBatch(HostMatmul& call) {
   s.batch = 1;
 }
 
-// On the bits of f32 or bf16, whose negative numbers are negative integers.
+// ReLU on the bits of f32 or bf16: negative floats are negative integers.
 template <class Int>
 void ReluRow(Int* row, int64_t count) {
   using Vector [[gnu::vector_size(16)]] = Int;
   constexpr int64_t kLanes = 16 / sizeof(Int);
-  // The bits of -infinity: negative floats from -0 to it are the integers from the smallest up to
-  // it, NaNs lie above.
+  // The bits of -infinity. The negative floats from -0 to -infinity are the integers from the
+  // smallest one to this; negative NaNs are larger.
   constexpr Int kMinusInfinity = static_cast<Int>(sizeof(Int) == 4 ? 0xff800000 : 0xff80);
   const auto relu = [](auto x) { return (x <= kMinusInfinity) ? decltype(x){} : x; };
   int64_t i = 0;
@@ -52,7 +53,7 @@ void ReluRow(Int* row, int64_t count) {
   for (; i < count; ++i) row[i] = relu(row[i]);
 }
 
-// max(d, 0) that keeps NaN.
+// Computes max(d, 0) in place; NaN stays NaN.
 void ApplyRelu(const HostMatmul& call, int threads) {
   const MatmulSizes& s = call.sizes;
   ParallelFor(threads, s.batch * s.m, [&](int64_t first, int64_t last) {
@@ -109,7 +110,7 @@ const OneDnnMatmul* CpuMatmul::Prepare(int step, const CpuMatmulCall& call, int 
   return found->primitive.get();
 }
 
-// The product in f32 of operands in f16 or bf16, rounded once at the end.
+// Computes a product of f16 or bf16 operands in f32 and rounds once at the end.
 bool CpuMatmul::RunWidened(int step, const CpuMatmulCall& call, int threads) {
   const HostMatmul& narrow = call.matmul;
   const MatmulSizes& s = narrow.sizes;
@@ -142,7 +143,8 @@ bool CpuMatmul::RunWidened(int step, const CpuMatmulCall& call, int threads) {
     }
     wide.matmul.addend = wide_addend_.data();
   }
-  // d is dense here whatever its stride is there, so that gaps between its matrices stay untouched.
+  // The f32 result is dense whatever the stride of d is, so that gaps between its matrices are not
+  // written.
   wide.matmul.sizes.d_stride = s.m * s.n;
   const int64_t results = s.batch * s.m * s.n;
   wide_d_.resize(std::max<size_t>(wide_d_.size(), results));

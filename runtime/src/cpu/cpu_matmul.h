@@ -15,14 +15,14 @@
 
 namespace fusec::runtime {
 
-// What the contexts of a program share for its matmuls: weights in better layouts, made when first
-// needed.
+// Weights of matmuls in faster layouts, which all contexts of a program share; each is created when
+// it is first needed.
 class CpuMatmulWeights {
  public:
   PackedWeights& packed() { return packed_; }
-  // A constant buffer of f16 or bf16 as f32, once.
+  // A constant f16 or bf16 buffer converted to f32, once.
   const float* Widened(fusec_dtype dtype, std::span<const std::byte> constant);
-  // A constant f32 matrix b as PackPanels lays it out, once.
+  // A constant f32 matrix b in the layout of PackPanels, packed once.
   const float* Panels(const HostMatmul& call);
 
  private:
@@ -41,21 +41,20 @@ class CpuMatmulWeights {
 // One matmul of a run.
 struct CpuMatmulCall {
   HostMatmul matmul;                      // with this run's pointers
-  std::span<const std::byte> constant_b;  // the whole buffer that b lies in, if it is constant
+  std::span<const std::byte> constant_b;  // the whole buffer that contains b, if it is constant
 };
 
-// Runs the matmuls of one context: oneDNN where it is installed and has the dtype, through f32
-// where it lacks f16 or bf16, else (and with an addend, which compilation for CPUs leaves to its
-// kernels) the runtime's own product. Primitives are kept for the last
-// shapes seen.
+// Runs the matmuls of one context. It uses oneDNN if it is installed and has the dtype; f16 and
+// bf16 are computed in f32 if oneDNN lacks them. Otherwise, and with an addend (which artifacts for
+// CPUs do not have), it uses the runtime's own product. Primitives of the last shapes are cached.
 class CpuMatmul {
  public:
-  // `library` may be null: no oneDNN.
+  // `library` is null if oneDNN is not used.
   CpuMatmul(const OneDnn* library, CpuMatmulWeights& weights)
       : library_(library), weights_(weights) {}
 
-  // `step` tells the matmuls of a program apart. Fails only for a dtype or activation that nothing
-  // here computes.
+  // `step` identifies the matmul in the program. It fails only if the dtype or the activation is
+  // not supported.
   Status Run(int step, const CpuMatmulCall& call, int threads);
 
  private:
@@ -64,7 +63,7 @@ class CpuMatmul {
     int threads = 0;
     MatmulSizes sizes;
     const void* constant_b = nullptr;         // null if b is not constant
-    std::unique_ptr<OneDnnMatmul> primitive;  // null: oneDNN has none
+    std::unique_ptr<OneDnnMatmul> primitive;  // null if oneDNN does not support the matmul
     uint64_t last_use = 0;
   };
   const OneDnnMatmul* Prepare(int step, const CpuMatmulCall& call, int threads);

@@ -15,10 +15,11 @@
 namespace fusec::runtime {
 namespace {
 
-// Columns of b are packed into panels of 64 bytes a row. A tile of d is 6 rows by a panel, in
-// vectors as wide as the instruction set's, since the compiler keeps sums of wider ones in memory:
-// with 32 bytes 12 sums, which leaves room for b's vectors and an element of a. With 64 bytes and
-// 32 registers 12 rows by two panels read half as much for each product, and wait for no sum.
+// Columns of b are packed into panels of 64 bytes per row. A tile of d has 6 rows by one panel, in
+// vectors as wide as those of the instruction set; the compiler would keep sums of wider vectors in
+// memory. With vectors of 32 bytes these are 12 sums, which leaves registers for b's vectors and an
+// element of a. With vectors of 64 bytes and 32 registers, a tile has 12 rows by two panels: it
+// reads half as much per product, and has enough independent sums to hide the latency of additions.
 constexpr int kRows = 6;
 constexpr int kPanelBytes = 64;
 constexpr int kWideRows = 12, kWidePanels = 2;
@@ -43,7 +44,7 @@ template <class T, int bytes, int rows, int panels = 1>
   Vector<T, bytes> sums[rows][kVectors] = {};
   for (int64_t k = 0; k < tile.k; ++k) {
     Vector<T, bytes> b[kVectors];
-    // Not unrolled, the sums would stay in memory.
+    // Without unrolling the compiler would keep the sums in memory.
 #pragma GCC unroll 12
     for (int j = 0; j < kVectors; ++j) {
       const T* row = tile.panel + (j / kInPanel * tile.k + k) * kColumns<T>;
@@ -77,8 +78,8 @@ template <class T, int bytes>
   }
 }
 
-// The same code for three instruction sets; which one is asked of the machine, so that the library
-// runs everywhere.
+// The same code is compiled for three instruction sets, and chosen at run time, so that the library
+// runs on any machine.
 template <class T>
 void MultiplyBaseline(const Tile<T>& tile, int rows) {
   MultiplyAnyTile<T, 16>(tile, rows);
@@ -99,8 +100,8 @@ template <class T>
 
 template <class T>
 struct Kernel {
-  void (*multiply)(const Tile<T>& tile, int rows);  // up to kRows of one panel
-  void (*multiply_wide)(const Tile<T>& tile);       // null: there is none
+  void (*multiply)(const Tile<T>& tile, int rows);  // up to kRows rows by one panel
+  void (*multiply_wide)(const Tile<T>& tile);       // kWideRows by kWidePanels, or null
 };
 
 template <class T>
@@ -157,8 +158,9 @@ void PackPanel(const HostMatmul& call, const T* b, int64_t column, T* panel) {
   }
 }
 
-// Where a panel's sums lie, `pitch` apart, and what follows the product: `bias` is that of the
-// first column, `place` the place of the first element in d and in the addend; both may be null.
+// The sums of a panel, whose rows are `pitch` elements apart, and the operands of the epilogue:
+// `bias` is that of the first column, `place` the place of the first element in d and in the
+// addend; both may be null.
 template <class T>
 struct Sums {
   const T* sums;
@@ -178,7 +180,7 @@ template <class T>
     for (int64_t j = 0; j < columns; ++j) row[j] = tile.sums[i * tile.pitch + j];
     for (int64_t j = 0; tile.bias && j < columns; ++j) row[j] += tile.bias[j];
     for (int64_t j = 0; tile.addend && j < columns; ++j) row[j] += tile.addend[place + j];
-    if (call.activation == Activation::kRelu) {  // a loop of its own, as it is the most frequent
+    if (call.activation == Activation::kRelu) {  // a separate loop for the most frequent activation
       for (int64_t j = 0; j < columns; ++j) row[j] = Activate(Activation::kRelu, row[j]);
     } else if (call.activation != Activation::kNone) {
       for (int64_t j = 0; j < columns; ++j) row[j] = Activate(call.activation, row[j]);
@@ -190,12 +192,13 @@ template <class T>
 template <class T>
 void Store(const HostMatmul& call, const Sums<T>& tile, int64_t columns) {
   if (columns == kColumns<T>)
-    StoreColumns(call, tile, kColumns<T>);  // the number is known, so loops are vectors
+    StoreColumns(call, tile, kColumns<T>);  // a constant, so that loops are vectorized
   else
     StoreColumns(call, tile, columns);
 }
 
-// Work is cut into (matrix of the batch, one or two panels of columns, chunk of rows).
+// The work is divided into items of one matrix of the batch, one or two panels of columns, and a
+// chunk of rows.
 template <class T>
 void Multiply(const HostMatmul& call, int threads) {
   const MatmulSizes& s = call.sizes;
@@ -203,8 +206,8 @@ void Multiply(const HostMatmul& call, int threads) {
   const bool is_wide = kernel.multiply_wide && s.m >= kWideRows && s.n > kColumns<T>;
   const int64_t task_columns = kColumns<T> * (is_wide ? kWidePanels : 1);
   const int64_t parts = (s.n + task_columns - 1) / task_columns;
-  // Rows are only cut where the columns alone would leave threads without work, as each chunk packs
-  // its panels anew.
+  // Rows are divided only if the columns alone would leave threads without work, because each chunk
+  // packs its panels again.
   const int64_t wanted_chunks = (2 * threads + parts * s.batch - 1) / (parts * s.batch);
   const int64_t chunks = threads > 1 ? std::clamp<int64_t>(wanted_chunks, 1, (s.m + 63) / 64) : 1;
   const int64_t chunk_rows = (s.m + chunks - 1) / chunks;
@@ -285,7 +288,7 @@ bool PlainMatmul(const HostMatmul& call, int threads) {
     case FUSEC_F64:
       Multiply<double>(call, threads);
       break;
-    // Wrapping products of signed and unsigned numbers have the same bits.
+    // Wrapping arithmetic gives the same bits for signed and unsigned numbers.
     case FUSEC_I32:
     case FUSEC_U32:
       Multiply<uint32_t>(call, threads);

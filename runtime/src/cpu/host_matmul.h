@@ -7,8 +7,8 @@
 
 namespace fusec::runtime {
 
-// One matmul on the host, as manifest.h's Matmul describes it. The pointers are those of the first
-// matrix (offsets applied).
+// One matmul on the host, as Matmul in manifest.h describes it. The pointers point to the first
+// matrix (with offsets applied).
 struct HostMatmul {
   fusec_dtype dtype = FUSEC_F32;
   MatmulSizes sizes;
@@ -17,23 +17,24 @@ struct HostMatmul {
   const void* a = nullptr;
   const void* b = nullptr;
   const void* bias = nullptr;    // n elements, or null
-  const void* addend = nullptr;  // laid out as d, or null
+  const void* addend = nullptr;  // in the layout of d, or null
   void* d = nullptr;
-  const float* panels = nullptr;  // what PackPanels makes of b, or null; for PlainMatmul
+  const float* panels = nullptr;  // b in the layout of PackPanels for PlainMatmul, or null
 };
 
-// The runtime's own product, for machines without oneDNN and for dtypes that it lacks: f32 (float
-// accumulators), f64 (double), i32, i64, u32 and u64 (wrapping). False for any other dtype, and for
-// an activation of integers.
+// The runtime's own product, for machines without oneDNN and for dtypes that oneDNN lacks: f32
+// (with f32 accumulators), f64 (f64 accumulators), i32, i64, u32 and u64 (wrapping). Returns false
+// for any other dtype, and for an activation of integers.
 //
-// An element's terms are added one by one in the order of k, whatever the rows and threads are.
+// The terms of an element are added one by one in the order of k, independently of the number of
+// rows and threads.
 bool PlainMatmul(const HostMatmul& call, int threads);
 
-// The one matrix b of an f32 product in the layout that PlainMatmul multiplies, which it otherwise
-// makes in every call: panels of columns, each [k][columns], zeros beyond n.
+// Packs the matrix b of an f32 product into the layout that PlainMatmul uses, which otherwise packs
+// it in every call: panels of columns, each [k][columns], with zeros beyond n.
 std::vector<float> PackPanels(const HostMatmul& call);
 
-// Whether PlainMatmul takes this dtype directly.
+// Whether PlainMatmul supports this dtype directly.
 bool PlainMatmulHas(fusec_dtype dtype);
 
 }  // namespace fusec::runtime

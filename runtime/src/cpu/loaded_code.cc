@@ -23,7 +23,7 @@ struct LoadedCode::Library {
   int users = 0;
 };
 
-// Of this process; never freed, since programs may live until it ends.
+// The libraries of this process; never freed, because programs may exist until the process ends.
 struct LoadedCode::Libraries {
   static Libraries& Get() {
     static auto* libraries = new Libraries;

@@ -7,16 +7,18 @@
 
 namespace fusec::runtime {
 
-// A shared library in this process, opened by its file's descriptor: these are the bytes whose hash
-// was compared, and the loader, which knows libraries by name, cannot take an older one for this
-// when an artifact was replaced while a program from it is still loaded.
+// A shared library in this process, opened through the descriptor of its file. So the loaded bytes
+// are those whose hash was compared. And the dynamic loader, which identifies libraries by name,
+// cannot confuse the library with an older one if an artifact is replaced while a program of it is
+// loaded.
 //
-// A file is opened once, and its descriptor kept, for all that use it at the same time. The loader
-// would give a second descriptor of a file as a further name to the library that it has, and know
-// it by that name until all are closed: the next file that gets the number would be taken for it.
+// A file is opened only once, and its descriptor is kept open and shared by all users. If a file
+// were opened through a second descriptor, the loader would record that descriptor's path as
+// another name of the same library until all are closed, and would take the next file with this
+// descriptor number for that library.
 class LoadedCode {
  public:
-  // `path` is the file's, for errors.
+  // `path` is the path of the file, for errors.
   static StatusOr<LoadedCode> Of(MappedFile file, const std::string& path);
   LoadedCode() = default;
   LoadedCode(LoadedCode&& other) noexcept { *this = std::move(other); }
@@ -26,7 +28,7 @@ class LoadedCode {
   }
   ~LoadedCode();
 
-  void* handle() const;  // of dlopen
+  void* handle() const;  // the handle of dlopen
 
  private:
   struct Library;

@@ -8,7 +8,7 @@
 
 namespace fusec::runtime {
 
-// The functions used, by name.
+// The functions of oneDNN that are used.
 #define FUSEC_ONEDNN_FUNCTIONS(X)                                                              \
   X(dnnl_version) X(dnnl_engine_create) X(dnnl_stream_create) X(dnnl_stream_destroy)           \
   X(dnnl_stream_wait) X(dnnl_memory_desc_init_by_strides) X(dnnl_memory_desc_init_by_tag)      \
@@ -65,8 +65,9 @@ dnnl_data_type_t TypeOf(const HostMatmul& call) {
   return call.dtype == FUSEC_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-// One operand as oneDNN sees it: matrices [rows, columns], a leading axis for the batch (1 where
-// all share one matrix). A batch of one is left out; the 2-D kernels are the better ones.
+// Describes one operand to oneDNN: matrices [rows, columns] with a leading axis for the batch (of
+// length 1 if all share one matrix). For a batch of one the axis is omitted, because 2-D kernels
+// are faster.
 Md Describe(const OneDnn::Functions& f, const HostMatmul& call, int64_t rows, int64_t columns,
             bool transposed, int64_t batch_stride) {
   const int64_t row_stride = transposed ? 1 : columns;
@@ -97,7 +98,7 @@ Md DescribeBias(const OneDnn::Functions& f, const HostMatmul& call) {
 }  // namespace
 
 const OneDnn* OneDnn::Get() {
-  // Never closed: its threads and caches live as long as the process.
+  // The library is never closed: its threads and caches live as long as the process.
   static const OneDnn* const library = []() -> const OneDnn* {
     const char* wanted = std::getenv("FUSEC_ONEDNN");
     if (wanted && std::strcmp(wanted, "0") == 0) return nullptr;

@@ -13,10 +13,10 @@
 
 namespace fusec::runtime {
 
-// libdnnl.so.2, opened when a program with a matmul first asks for it. Threads may share it.
+// libdnnl.so.2, opened when a program with a matmul first needs it. Threads may share it.
 class OneDnn {
  public:
-  // Null where it is not installed, is not a 2.x, or FUSEC_ONEDNN=0.
+  // Null if it is not installed, is not version 2.x, or FUSEC_ONEDNN=0 is set.
   static const OneDnn* Get();
 
   struct Functions;
@@ -30,17 +30,17 @@ class OneDnn {
   dnnl_engine_t engine_ = nullptr;
 };
 
-// A constant b in the layout that oneDNN wants for some shape.
+// A constant matrix b in the layout that oneDNN prefers for some shape.
 class PackedWeight;
 
-// The packed weights of a program, shared by its contexts. Keyed by everything that the packed
-// bytes depend on.
+// The packed weights of a program, shared by its contexts. Their key has everything on which the
+// packed bytes depend.
 class PackedWeights {
  public:
   PackedWeights();
   ~PackedWeights();
-  // Packs `plain` (described by `from`) as `to`, once. Null if oneDNN cannot, or if this weight
-  // already has kMostLayouts others.
+  // Converts `plain` from the layout `from` to `to`, once. Null if oneDNN cannot do this, or if the
+  // weight already has kMostLayouts other layouts.
   std::shared_ptr<const PackedWeight> Get(const OneDnn& library, const void* plain,
                                           const dnnl_memory_desc_t& from,
                                           const dnnl_memory_desc_t& to);
@@ -51,17 +51,18 @@ class PackedWeights {
   std::map<const void*, std::vector<std::shared_ptr<const PackedWeight>>> by_source_;
 };
 
-// A matmul of fixed sizes, ready to run on any memory; used by one thread at a time.
+// A matmul of fixed sizes that can run on any memory; used by one thread at a time.
 class OneDnnMatmul {
  public:
-  // `weights` is null where b is not constant, else b's bytes never change. Null if oneDNN has no
-  // implementation for it. Its relu turns NaN into 0, so Create refuses relu.
+  // `weights` is null if b is not constant; otherwise the bytes of b never change. Returns null if
+  // oneDNN has no implementation, and for relu, because oneDNN's relu turns NaN into 0.
   static std::unique_ptr<OneDnnMatmul> Create(const OneDnn& library, const HostMatmul& call,
                                               PackedWeights* weights);
   ~OneDnnMatmul();
   OneDnnMatmul(const OneDnnMatmul&) = delete;
 
-  // The pointers of `call`; its sizes must be those of Create. False if oneDNN reports an error.
+  // Runs with the pointers of `call`, whose sizes must be those of Create. False: oneDNN has
+  // failed.
   bool Run(const HostMatmul& call) const;
 
  private:
@@ -74,7 +75,7 @@ class OneDnnMatmul {
   dnnl_stream_t stream_ = nullptr;
   dnnl_primitive_t primitive_ = nullptr;
   dnnl_memory_t a_ = nullptr, b_ = nullptr, bias_ = nullptr, d_ = nullptr;
-  std::shared_ptr<const PackedWeight> packed_;  // what b_ points to, if any
+  std::shared_ptr<const PackedWeight> packed_;  // the memory of b_ if it is packed
 };
 
 }  // namespace fusec::runtime

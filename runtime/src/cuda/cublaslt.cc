@@ -62,11 +62,12 @@ std::string ProblemText(const MatmulProblem& p) {
 
 }  // namespace
 
-// The library is column-major. A row-major [rows, columns] matrix is a column-major [columns, rows]
-// one, so D = A B is computed as D^T = B^T A^T: the library's first operand is our B, its second
-// our A, and it writes n x m. A row-major [k, n] B is, read column-major, already B^T ([n, k]);
-// stored transposed ([n, k]) it is read as B ([k, n]) and asked to be transposed. A likewise. The
-// library adds its bias to every row of its result, which is one value for every column of ours.
+// The descriptors of a product. The library is column-major. A row-major [rows, columns] matrix is
+// a column-major [columns, rows] matrix, so D = A B is computed as D^T = B^T A^T: the library's
+// first operand is B, its second is A, and its result is n x m. A row-major [k, n] matrix B, read
+// column-major, is already B^T ([n, k]); if B is stored transposed ([n, k]), it is read as B ([k,
+// n]), and the library is asked to transpose it. The same holds for A. The library's bias has one
+// value per row of its result, which is one value per column of D.
 struct CublasLt::Descriptors {
   explicit Descriptors(const Functions& functions) : functions(functions) {}
   Descriptors(const Descriptors&) = delete;
@@ -209,7 +210,7 @@ StatusOr<CublasLt::Proposals> CublasLt::AskHeuristic(const MatmulProblem& proble
                  "cublasLtMatmulPreferenceSetAttribute", purpose);
   };
   FUSEC_RT_TRY(set(kPreferenceWorkspaceBytes, uint64_t{kWorkspaceBytes}));
-  // 16-bit results must not be summed up in 16 bits where the library splits k.
+  // If the library splits k, partial sums of 16-bit results must not be added in 16 bits.
   const bool wide = problem.dtype == FUSEC_F32 || problem.dtype == FUSEC_F64;
   FUSEC_RT_TRY(set(kPreferenceReductionSchemes, wide ? kReduceAny : kReduceInComputeType));
   FUSEC_RT_TRY(set(kPreferenceAlignmentA, problem.b_alignment));
@@ -247,8 +248,8 @@ std::optional<MatmulPlan> CublasLt::Wanted(const MatmulProblem& problem,
 }
 
 StatusOr<std::optional<MatmulPlan>> CublasLt::Search(const MatmulProblem& problem) const {
-  // The library only looks at the alignment of the bias here, so any address with that alignment
-  // serves.
+  // The library uses only the alignment of the bias here, so any address with this alignment will
+  // do.
   const void* bias = reinterpret_cast<const void*>(uintptr_t{problem.bias_alignment});
   FUSEC_RT_ASSIGN(const auto descriptors, Describe(problem, bias));
   if (auto wanted = Wanted(problem, *descriptors)) return wanted;

@@ -16,12 +16,13 @@
 
 namespace fusec::runtime {
 
-enum class MatmulPrecision { kHighest, kHigh, kMedium };  // of f32 products: f32, TF32, bf16
+enum class MatmulPrecision { kHighest, kHigh, kMedium };  // for f32 products: f32, TF32, bf16
 MatmulPrecision PrecisionNamed(std::string_view name);    // "highest", "high", "medium"
 
-// A product d[b] = activation(op(a[b]) * op(b[b]) + bias + addend[b]) of row-major matrices, as far
-// as the choice of an algorithm depends on it. The addend lies as d does. Strides count elements,
-// alignments bytes (the largest power of two up to 256 that divides the address).
+// Those properties of a product d[b] = activation(op(a[b]) * op(b[b]) + bias + addend[b]) of
+// row-major matrices on which the choice of an algorithm depends. The addend has the layout of d.
+// Strides are in elements, alignments in bytes (the largest power of two up to 256 that divides the
+// address).
 struct MatmulProblem {
   fusec_dtype dtype = FUSEC_F32;
   MatmulPrecision precision = MatmulPrecision::kHighest;
@@ -32,7 +33,7 @@ struct MatmulProblem {
   Activation activation = Activation::kNone;
   uint32_t a_alignment = 16, b_alignment = 16, d_alignment = 16, bias_alignment = 16;
   uint32_t addend_alignment = 16;
-  MatmulAlgorithm algorithm;  // wanted, if it is of this library and can make the product
+  MatmulAlgorithm algorithm;  // preferred, if this version of the library accepts it
 
   auto operator<=>(const MatmulProblem&) const = default;
 };
@@ -50,34 +51,34 @@ struct MatmulPointers {
 
 uint32_t AlignmentOf(CUdeviceptr address);
 
-// cuBLASLt for one GPU, opened when it is made. Usable from several threads; the context must be
-// current.
+// cuBLASLt for one GPU; the library is opened by Create. Several threads may use it at the same
+// time; the context must be current.
 class CublasLt {
  public:
   static constexpr size_t kWorkspaceBytes = size_t{32}
                                             << 20;  // one per executor, at a multiple of 256
 
-  // FUSEC_NO_DEVICE, naming what was tried, where the library is missing.
+  // FUSEC_NO_DEVICE: the library was not found; the error lists the paths that were tried.
   static StatusOr<std::unique_ptr<CublasLt>> Create(const CudaContext& context);
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
   ~CublasLt();
 
-  // Whether the library can be asked for this activation at all: it knows none, ReLU and the tanh
-  // form of GELU, the last only to float's accuracy, which is too little for f64.
+  // Whether the library has this activation as an epilogue. It has none, ReLU and the tanh form of
+  // GELU; the last has only float accuracy, which is not enough for f64.
   static bool KnowsActivation(Activation activation, fusec_dtype dtype);
 
-  // What the problem wants, or the library's best guess for it, kept for the next call with an
-  // equal one; nothing if it has no algorithm for it, as may be for an epilogue. m, n, k and batch
-  // are at least 1.
+  // The plan for a problem: its preferred algorithm if possible, otherwise the first that the
+  // library proposes. Plans are cached. Returns nothing if the library has no algorithm, for
+  // example for an epilogue. m, n, k and batch are at least 1.
   StatusOr<std::optional<MatmulPlan>> Plan(const MatmulProblem& problem);
 
-  // What the library proposes for the problem, its best guess first, at most 8. The configuration
-  // is what the library says of an algorithm, the same wherever it is proposed, which the words
-  // need not be.
+  // The algorithms that the library proposes for the problem, its best guess first, at most 8. The
+  // configuration identifies an algorithm: it is the same in every proposal, while the words of the
+  // algorithm may differ.
   struct Proposal {
     MatmulAlgorithm algorithm;
-    std::string configuration;  // its version, then the attributes in the order of their numbers
+    std::string configuration;  // the library's version and the algorithm's attributes, in order
   };
   StatusOr<std::vector<Proposal>> Propose(const MatmulProblem& problem) const;
 
@@ -93,14 +94,14 @@ class CublasLt {
 
   struct Descriptors;
   struct Proposals {
-    // Zeros where the library writes nothing: an algorithm's words are part of artifacts.
+    // Zero-initialized, because the words of an algorithm become part of artifacts.
     cublaslt::HeuristicResult results[8] = {};
     int count = 0;
   };
   StatusOr<std::string> ConfigurationOf(const cublaslt::Algorithm& algorithm) const;
   StatusOr<Proposals> AskHeuristic(const MatmulProblem& problem,
                                    const Descriptors& descriptors) const;
-  // The algorithm that the problem wants, if the library takes it.
+  // The preferred algorithm of the problem, if the library accepts it.
   std::optional<MatmulPlan> Wanted(const MatmulProblem& problem,
                                    const Descriptors& descriptors) const;
   StatusOr<std::unique_ptr<Descriptors>> Describe(const MatmulProblem& problem,

@@ -5,7 +5,7 @@
 
 // The part of cuBLASLt's C interface that the runtime uses, declared here because its header comes
 // only with the 421 MB cuBLAS wheel. tests/unit/runtime/cublaslt_abi_test.cc compares every number
-// with the header where there is one. All enums are 32-bit.
+// with the header if it is installed. All enums are 32-bit.
 namespace fusec::runtime::cublaslt {
 
 using LtStatus = int;
@@ -46,7 +46,7 @@ constexpr int kPreferenceAlignmentB = 6;
 constexpr int kPreferenceAlignmentC = 7;
 constexpr int kPreferenceAlignmentD = 8;
 
-// cublasLtMatmulAlgoConfigAttributes_t: 0 to 8, of 4 bytes each but the last two of 2
+// cublasLtMatmulAlgoConfigAttributes_t: 0 to 8, of 4 bytes each, except the last two of 2 bytes
 constexpr int kConfigInnerShape = 7, kConfigClusterShape = 8;
 
 // cublasLtReductionScheme_t: where partial sums of a split k are added

@@ -9,17 +9,17 @@
 
 namespace fusec::runtime {
 
-// The algorithms that cuBLASLt of one GPU proposes for products, to be measured. Free of CUDA's
-// headers, for the compiler.
+// The algorithms that cuBLASLt proposes for products on one GPU; tuning measures them. The compiler
+// includes this header, so it does not include CUDA's headers.
 class CublasLtProposals {
  public:
-  // FUSEC_NO_DEVICE where there is no such GPU, or no library.
+  // FUSEC_NO_DEVICE: there is no such GPU, or the library was not found.
   static StatusOr<std::unique_ptr<CublasLtProposals>> Create(int ordinal);
   ~CublasLtProposals();
 
-  // Up to 8, the library's best guess first; none where it cannot make the product with its
-  // epilogue. `sizes` are of one matrix, not of a batch. Memory is taken to start at multiples of 16
-  // bytes.
+  // Up to 8 proposals, the library's best guess first; none if it cannot compute the product with
+  // its epilogue. `sizes` are of one matrix, not of a batch. Operands are assumed to be aligned to
+  // 16 bytes.
   struct Proposal {
     std::string algorithm;      // of a step, see AlgorithmText
     std::string configuration;  // the same for the same algorithm, see CublasLt::Proposal

@@ -127,8 +127,7 @@ StatusOr<PinnedMemory> AllocatePinned(const CudaContext& context, size_t bytes,
                                       std::string_view purpose) {
   if (bytes == 0) return PinnedMemory();
   void* memory = nullptr;
-  // Portable: usable by every thread whatever context it has current; device map: kernels may be
-  // given its address.
+  // PORTABLE: the memory is page-locked for all contexts. DEVICEMAP: kernels can access it.
   const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
   FUSEC_RT_TRY(FUSEC_CUDA(context, Text(purpose, " (", bytes, " bytes)"), cuMemHostAlloc, &memory,
                           bytes, flags));

@@ -24,14 +24,13 @@ struct Gpu {
 };
 StatusOr<Gpu> FindGpu(const CudaDriver& driver, int ordinal);
 
-// The primary context of one GPU, retained, so that memory is shared with whatever else in the
-// process uses the GPU.
+// The retained primary context of one GPU. Other users of the GPU in this process have the same
+// context and can therefore share memory with the runtime.
 class CudaContext {
  public:
-  // An ordinal that the machine lacks is a FUSEC_NO_DEVICE error that gives the number of GPUs.
+  // FUSEC_NO_DEVICE: the machine has no such GPU; the error says how many it has.
   static StatusOr<std::unique_ptr<CudaContext>> Create(int ordinal);
-  // With the functions of `driver`, which must outlive the context: tests bring a driver of their
-  // own.
+  // Uses the functions of `driver`, which must outlive the context; tests pass an emulated driver.
   static StatusOr<std::unique_ptr<CudaContext>> Create(const CudaDriver& driver, int ordinal);
   CudaContext(const CudaContext&) = delete;
   CudaContext& operator=(const CudaContext&) = delete;
@@ -44,8 +43,8 @@ class CudaContext {
   CUdevice device() const { return gpu_.device; }
   StatusOr<int> Attribute(CUdevice_attribute attribute) const;
 
-  // Like CudaDriver::Check. Remembers an error after which the GPU refuses all work of this
-  // process.
+  // Like CudaDriver::Check. It also remembers an error after which the GPU refuses all work of this
+  // process (see Usable).
   Status Check(CUresult result, const char* call, std::string_view purpose = {}) const;
   // The error that made the context unusable, if one did.
   Status Usable() const;
@@ -60,8 +59,8 @@ class CudaContext {
   mutable std::string broken_by_;  // text of the first such error
 };
 
-// Makes a context current for the calling thread while it lives; what was current before comes
-// back.
+// Makes a context current for the calling thread as long as the object exists, and then restores
+// the previous one.
 class ScopedContext {
  public:
   explicit ScopedContext(const CudaContext& context);
@@ -74,8 +73,8 @@ class ScopedContext {
   bool pushed_ = false;
 };
 
-// An owned handle of the driver; Destroy is the member of CudaDriver that ends it. The context must
-// outlive it.
+// Owns a handle of the driver; Destroy is the function of CudaDriver that frees it. The context
+// must outlive the owner.
 template <class Handle, auto Destroy>
 class CudaOwner {
  public:
@@ -113,8 +112,8 @@ using DeviceMemory = CudaOwner<CUdeviceptr, &CudaDriver::cuMemFree>;
 using PinnedMemory =
     CudaOwner<void*, &CudaDriver::cuMemFreeHost>;  // page-locked, seen by the GPU too
 
-// These need the context to be current. Zero bytes give an empty owner. The error of an allocation
-// that does not fit says what it was for, its size, and how much of the GPU's memory is free.
+// The context must be current for these functions. Zero bytes give an empty owner. If an allocation
+// fails, the error states its purpose, its size, and how much of the GPU's memory is free.
 StatusOr<DeviceMemory> AllocateDevice(const CudaContext& context, size_t bytes,
                                       std::string_view purpose);
 StatusOr<PinnedMemory> AllocatePinned(const CudaContext& context, size_t bytes,

@@ -11,7 +11,7 @@
 namespace fusec::runtime {
 namespace {
 
-constexpr int kMostCopyThreads = 8;  // about what it takes to fill the bus, 50 GB/s of PCIe 5
+constexpr int kMostCopyThreads = 8;  // about as many as use the full 50 GB/s of PCIe 5
 
 bool HasMatmul(const Target& target) {
   return std::any_of(target.steps.begin(), target.steps.end(),
@@ -71,7 +71,7 @@ CUdeviceptr CudaDevice::AddressForKernels(int buffer) const {
 Status CudaDevice::AfterRun() {
   if (row_caches_.empty() || !row_caches_.Ended()) return {};
   const std::unique_lock lock(changes_, std::try_to_lock);
-  return lock ? row_caches_.EndPeriod() : Status();  // else after one of the next runs
+  return lock ? row_caches_.EndPeriod() : Status();  // otherwise one of the next runs does it
 }
 
 Status CudaDevice::WarmTable(const Table& table, const void* ids, fusec_dtype id_dtype,
@@ -100,7 +100,7 @@ Status CudaDevice::EnqueueWeights(ChangedWeights& changed, const Artifact& weigh
   return changed.on_host.empty() ? Status() : row_caches_.EnqueueCopyOfAll(stream);
 }
 
-// The addresses stay, as captured graphs have them.
+// The addresses of constants do not change, because captured graphs contain them.
 Status CudaDevice::UpdateWeights(std::unique_ptr<Artifact> weights,
                                  std::span<const ConstantPart> kept) {
   FUSEC_RT_TRY(context_->Usable());
@@ -155,7 +155,7 @@ StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {
 void CudaDevice::FreeHost(void* memory) {
   std::unique_lock lock(mutex_);
   const auto freed = pinned_.extract(static_cast<const std::byte*>(memory));
-  lock.unlock();  // the driver takes long
+  lock.unlock();  // because the driver's call takes long
 }
 
 bool CudaDevice::OwnsHost(const void* memory, size_t bytes) const {
@@ -172,7 +172,7 @@ bool CudaDevice::IsPageLocked(const void* memory, size_t bytes) const {
   if (OwnsHost(memory, bytes)) return true;
   if (bytes == 0) return false;
   const auto driver_knows = [&](const std::byte* place) {
-    unsigned type = 0;  // stays so for memory that the driver has not heard of
+    unsigned type = 0;  // not changed for memory that the driver does not know
     void* values[] = {&type};
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
     const CUresult result = context_->driver().cuPointerGetAttributes(
@@ -204,7 +204,7 @@ Status CheckCudaDevice(const Artifact& artifact, int ordinal) {
 }
 
 bool CudaUsable(const Artifact& artifact) {
-  // Any capability does: the question is only whether there is a GPU target.
+  // The capability does not matter here: the question is only whether there is a GPU target.
   return ChooseGpuTarget(artifact.manifest(), 90).has_value() && CudaDriver::Get().has_value();
 }
 

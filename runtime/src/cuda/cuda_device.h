@@ -49,25 +49,25 @@ class CudaDevice : public Device {
   StatusOr<CudaModule> LoadRowKernels() const;
   const CudaWeights& weights() const { return weights_; }
   const CudaRowCaches& row_caches() const { return row_caches_; }
-  // Of a constant, for kernels; 0 for other buffers.
+  // The address of a constant that kernels get; 0 for other buffers.
   CUdeviceptr AddressForKernels(int buffer) const;
-  // A run was enqueued, by a thread that is not Enqueuing any more.
+  // Called after a run was enqueued, by a thread that no longer holds WeightsSwitch::Enqueuing.
   Status AfterRun();
   WeightsSwitch& weights_switch() { return weights_switch_; }
   CublasLt* cublaslt() const { return cublaslt_.get(); }  // null without a matmul step
   MatmulEpilogues& epilogues() { return epilogues_; }
   MatmulPrecision precision() const { return precision_; }
   bool use_graphs() const { return use_graphs_; }
-  // Whether kernels wait as the manifest says of KernelLaunch::dependent_launch: machine code does,
-  // text may be that of another target.
+  // Whether kernels wait as KernelLaunch::dependent_launch promises. This holds for machine code;
+  // source that NVRTC compiles may have been written for another target.
   bool launches_dependently() const { return launches_dependently_; }
-  // Whether all of it lies in memory of AllocateHost, which kernels may use in place.
+  // Whether the range lies completely in memory of AllocateHost, which kernels may use in place.
   bool OwnsHost(const void* memory, size_t bytes) const;
-  // Whether the GPU can copy from and to it without the host's help: memory of AllocateHost, or
-  // what the driver says is page-locked, of its first and last byte. Memory that only seems so
-  // costs time, since the driver's own copies take any.
+  // Whether the GPU can copy the range without the host: it is memory of AllocateHost, or the
+  // driver reports its first and last byte as page-locked. If the middle is pageable, copies are
+  // slower but correct, because the driver's copies accept any memory.
   bool IsPageLocked(const void* memory, size_t bytes) const;
-  int copy_threads() const { return copy_threads_; }  // that copy host memory for all contexts
+  int copy_threads() const { return copy_threads_; }  // threads that copy host memory
 
  private:
   CudaDevice(const Artifact& artifact, std::unique_ptr<CudaContext> context);
@@ -76,16 +76,16 @@ class CudaDevice : public Device {
                         std::span<const ConstantPart> kept, CUstream stream) const;
 
   const Artifact& artifact_;
-  std::unique_ptr<CudaContext> context_;  // outlives all below
+  std::unique_ptr<CudaContext> context_;  // outlives the members below
   std::string name_;
-  Target target_;  // of the manifest, with the steps that this GPU can run
+  Target target_;  // the manifest's target, with the steps that this GPU can run
   CudaKernels kernels_;
   CudaWeights weights_;
-  std::unique_ptr<const Artifact> updated_;  // which has them now, after an update
+  std::unique_ptr<const Artifact> updated_;  // the artifact of the current weights after an update
   WeightsSwitch weights_switch_;
   CudaRows rows_{*this};
   CudaRowCaches row_caches_{*this};
-  std::mutex changes_;  // of weights, rows and caches: one at a time
+  std::mutex changes_;  // held during a change of weights, rows or caches
   std::unique_ptr<CublasLt> cublaslt_;
   MatmulEpilogues epilogues_;
   MatmulPrecision precision_ = MatmulPrecision::kHighest;

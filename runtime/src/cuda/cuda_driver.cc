@@ -18,12 +18,12 @@ Status Open(CudaDriver& driver) {
   if (library == nullptr) {
     const char* reason = dlerror();
     const std::string text = reason == nullptr ? "cannot be opened" : reason;
-    const bool named = text.rfind(kSoname, 0) == 0;  // dlerror usually begins with the name
+    const bool named = text.rfind(kSoname, 0) == 0;  // the text usually begins with the name
     return Fail(FUSEC_NO_DEVICE, "no NVIDIA driver found (", named ? "" : Text(kSoname, ": "), text,
                 ")");
   }
-  // The version comes first: an old driver lacks newer functions, and its age is the better
-  // message.
+  // The version is checked first: an old driver lacks newer functions, and an error about its age
+  // is more helpful.
   FUSEC_RT_ASSIGN(void* get_version, FindSymbol(library, kSoname, "cuDriverGetVersion"));
   int version = 0;
   const CUresult result = reinterpret_cast<decltype(&::cuDriverGetVersion)>(get_version)(&version);

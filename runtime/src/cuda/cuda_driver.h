@@ -8,8 +8,9 @@
 
 namespace fusec::runtime {
 
-// Every function of the driver that the runtime calls. cuda.h turns a name such as cuMemAlloc into the symbol of the
-// version it declares (cuMemAlloc_v2), so a member always has the type of its declaration.
+// Every function of the driver that the runtime calls. cuda.h defines a name such as cuMemAlloc as
+// the symbol of the version that it declares (cuMemAlloc_v2), so a member always has the type of
+// its declaration.
 #define FUSEC_CUDA_FUNCTIONS(F)                                                                    \
   F(cuInit) F(cuGetErrorName) F(cuGetErrorString)                                                  \
   F(cuDeviceGetCount) F(cuDeviceGet) F(cuDeviceGetName) F(cuDeviceGetAttribute)                    \
@@ -36,14 +37,15 @@ struct CudaDriver {
   FUSEC_CUDA_FUNCTIONS(FUSEC_DECLARE)
 #undef FUSEC_DECLARE
 
-  // The one table of the process, initialised (cuInit). No driver, a driver older than CUDA 13.0 and a driver that
-  // shows no GPU are FUSEC_NO_DEVICE errors that say so.
+  // The initialised (cuInit) table of this process. FUSEC_NO_DEVICE: there is no driver, it is
+  // older than CUDA 13.0, or it finds no GPU.
   static StatusOr<const CudaDriver*> Get();
 
   // "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"
   std::string ErrorText(CUresult result) const;
 
-  // An error that names the call, and what it was done for ("kernel k03_bias_relu") unless that is empty.
+  // Returns an error that names the call and, unless it is empty, the purpose ("kernel
+  // k03_bias_relu").
   Status Check(CUresult result, const char* call, std::string_view purpose = {}) const;
 };
 

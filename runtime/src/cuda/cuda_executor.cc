@@ -38,8 +38,8 @@ StatusOr<CudaExecutor::Resources> CudaExecutor::Acquire(const CudaDevice& device
     FUSEC_RT_ASSIGN(resources.workspace, AllocateDevice(context, CublasLt::kWorkspaceBytes,
                                                         "the workspace of cuBLASLt"));
   }
-  // In host memory, so that neither clearing it nor fetching it costs a node of the graph (1 to 2
-  // us each); kernels touch it only when they meet a bad index.
+  // The reports are in host memory, so that neither clearing nor reading them needs a node of the
+  // graph (1 to 2 us each); kernels access the error only if they find a bad index.
   FUSEC_RT_ASSIGN(resources.reports, AllocatePinned(context, sizeof(Reports), "the index error"));
   *static_cast<Reports*>(resources.reports.get()) = Reports();
   FUSEC_RT_TRY(FUSEC_CUDA(context, "the index error", cuMemHostGetDevicePointer,
@@ -62,15 +62,15 @@ CudaExecutor::CudaExecutor(CudaDevice& device, Resources resources)
 
 CudaExecutor::~CudaExecutor() {
   device_.weights_switch().Leave(member_);
-  // What is still running uses the memory that goes away now. Its errors have nobody left to hear
-  // them.
+  // Running work still uses the memory that is about to be freed. Its errors cannot be reported to
+  // anyone.
   if (!running_) return;
   ScopedContext scope(context_);
   static_cast<void>(Finish());
 }
 
-// All that the operations depend on; the memory that the executor owns only changes when it says
-// so of what it prepared.
+// The key has everything on which the operations depend, except the memory that the executor owns:
+// when that changes, prepared runs are invalidated.
 void CudaExecutor::MakeKey(const RunBindings& bindings, bool is_awaited) {
   places_.Choose(bindings);
   signals_end_ = is_awaited && !places_.copies_behind_graph() && device_.use_graphs() &&
@@ -119,7 +119,7 @@ Status CudaExecutor::Reserve(size_t arena_bytes, const StagingLayout& layout) {
   return staging_.Grow(layout);
 }
 
-// By buffer of the manifest.
+// The address of each buffer of the manifest.
 StatusOr<std::vector<CUdeviceptr>> CudaExecutor::Locate(const RunBindings& bindings,
                                                         const StagingLayout& layout) const {
   const Manifest& manifest = device_.manifest();
@@ -136,7 +136,7 @@ StatusOr<std::vector<CUdeviceptr>> CudaExecutor::Locate(const RunBindings& bindi
                           TensorPlace place) -> Status {
     FUSEC_RT_TRY(CheckAligned(binding, tensor));
     const bool in_place = place == TensorPlace::kDevice || place == TensorPlace::kPinnedMapped;
-    // The GPU and the host share one space of addresses. What is empty has no place in staging.
+    // The GPU and the host share one address space. Empty tensors have no place in staging.
     buffer_of(tensor) =
         in_place ? reinterpret_cast<CUdeviceptr>(binding.data) : staging_.device_address();
     return {};
@@ -166,14 +166,14 @@ Status CudaExecutor::Start(const RunBindings& bindings, CUstream stream, bool is
   const bool other_dims = !std::equal(bindings.symbols.begin(), bindings.symbols.end(),
                                       running_symbols_.begin(), running_symbols_.end());
   if (running_ && other_dims)
-    FinishEarlier();  // an index error is explained with the dims of its run
+    FinishEarlier();  // because the text of an index error needs the dims of its run
   FUSEC_RT_ASSIGN(const PreparedRun* prepared, Prepare(bindings, is_awaited));
-  // Staging may still be in use, or hold results that nobody has fetched.
+  // The staging buffers may still be in use, or hold results that were not copied to the caller.
   if (places_.uses_host_staging() || staging_.has_outputs()) FinishEarlier();
-  if (prepared->signals_end) reports().has_ended = 0;  // no run that would set it is under way
+  if (prepared->signals_end) reports().has_ended = 0;  // no running run can set it
   const Status enqueued = EnqueueRun(*prepared, bindings, stream);
   if (!enqueued) {
-    // Whoever hears of an error may free the memory that copies already enqueued would use.
+    // After an error the caller may free memory that enqueued copies still use, so wait for them.
     static_cast<void>(context_.driver().cuStreamSynchronize(stream));
     staging_.DropOutputs();
     return enqueued;
@@ -201,7 +201,8 @@ Status CudaExecutor::EnqueueRun(const PreparedRun& prepared, const RunBindings& 
   FUSEC_RT_TRY(staging_.SendInputs(bindings, prepared.layout, stream));
   FUSEC_RT_TRY(prepared.Launch(graphs_.environment(), stream));
   FUSEC_RT_TRY(staging_.FetchOutputs(bindings, prepared.layout, stream));
-  // A stream of the caller may be gone when the run is waited for; the own one can be asked then.
+  // The caller may have destroyed its stream when the run is waited for, so an event is recorded;
+  // the executor's own stream can be waited for directly.
   return stream == own_stream ? Status() : record_done(stream);
 }
 
@@ -217,7 +218,7 @@ Status CudaExecutor::Finish() {
   return CheckErrors();
 }
 
-// Waits for the run, and gives the caller what it left in staging.
+// Waits for the run, and copies its outputs from staging to the caller.
 Status CudaExecutor::Wait() {
   FUSEC_RT_TRY(staging_.TakePieces());
   if (!running_signals_end_ || !SeesEnd()) {
@@ -229,8 +230,8 @@ Status CudaExecutor::Wait() {
   return {};
 }
 
-// Whether the word of end_run has come. What takes long is left to the driver, which may put the
-// thread to sleep, and so is what never ends since the GPU met an error.
+// Polls the word of end_run; returns whether the run has ended. After a time limit the caller waits
+// through the driver instead, which may put the thread to sleep and detects errors of the GPU.
 bool CudaExecutor::SeesEnd() const {
   constexpr std::chrono::milliseconds kLongest(1);
   const std::atomic_ref<uint32_t> has_ended(reports().has_ended);

@@ -17,23 +17,23 @@ namespace fusec::runtime {
 
 struct DeviceSets;
 
-// Runs a program's steps on a GPU: one CUDA graph a run, between copies of large host tensors. A
-// run's way is
-//   TensorPlaces  how each input and output gets to where kernels have it
-//   GraphCache    the graph for these dims, places and addresses, if one is ready; otherwise
-//                 the steps become operations (resolve_steps.h), and these a graph
-//   Staging       copies of inputs, before the launch, and of outputs, behind it
+// Runs a program's steps on a GPU: one CUDA graph per run, between copies of large host tensors. A
+// run uses, in this order,
+//   TensorPlaces  chooses how each input and output gets to the memory that kernels use
+//   GraphCache    finds the graph for these dims, places and addresses; if there is none, the
+//                 steps are resolved to operations (resolve_steps.h), and these become a graph
+//   Staging       copies inputs before the launch, and outputs after it
 //
-// It owns these three, the arena, the stream that runs of its own take, and the page-locked words
-// in which kernels report; it orders runs, so that none begins to use memory that an earlier one
-// still needs. One thread uses it at a time. Errors of the data and of the device come when a run
-// is waited for; after one of the device that its context does not survive every call fails.
+// It owns these three, the arena, its own stream, and the page-locked words in which kernels report
+// errors and the end of a run. It orders runs, so that none uses memory that an earlier one still
+// needs. One thread uses it at a time. Errors of the data and of the device are returned when a run
+// is waited for; after a device error that the CUDA context does not survive, every call fails.
 //
-// Whoever waits for a run reads a word in page-locked memory, which the last kernel of the graph
-// writes (end_run): it is there before the driver knows that the graph has ended. Where copies
-// follow the graph, and for runs that nobody waits for at once, there is no such kernel.
+// A thread that waits for a run polls a word in page-locked memory, which the last kernel of the
+// graph writes (end_run): it sees the end earlier than the driver does. There is no such kernel if
+// copies follow the graph, and in asynchronous runs.
 //
-// A run with recently used dims and addresses allocates nothing.
+// A run with recently used dims and addresses allocates no memory.
 class CudaExecutor : public Executor {
  public:
   static StatusOr<std::unique_ptr<CudaExecutor>> Create(CudaDevice& device);
@@ -50,9 +50,10 @@ class CudaExecutor : public Executor {
            (own_.workspace ? CublasLt::kWorkspaceBytes : 0);
   }
 
-  // `samples` times the microseconds of one run: each the mean over `replays` runs back to back,
-  // which go round `sets`. Inputs and outputs lie in device memory (copies of them, where a set has
-  // host memory). All sets have the same dims. See bench.h; cuda_measure.cc has these three.
+  // Measures the time of one run in microseconds, `samples` times, each the mean over `replays`
+  // consecutive runs, which use the bindings of `sets` in turn. Inputs and outputs are in device
+  // memory (copies, if a set has host memory). All sets have the same dims. See bench.h;
+  // cuda_measure.cc defines these three functions.
   StatusOr<std::vector<double>> Measure(std::span<const RunBindings> sets, int samples,
                                         int replays);
   StatusOr<std::vector<double>> MeasureTogether(std::span<const RunBindings> sets, int samples,
@@ -60,20 +61,20 @@ class CudaExecutor : public Executor {
   StatusOr<std::vector<StepTimes>> MeasureSteps(std::span<const RunBindings> sets, int samples);
 
  private:
-  // Page-locked words of the host, written to by kernels.
+  // Words of page-locked host memory to which kernels write.
   struct Reports {
     IndexError error;
     uint32_t has_ended = 0;
   };
-  // What an executor has of the driver for all its life.
+  // Resources of the driver that an executor owns as long as it exists.
   struct Resources {
     CudaStream stream;
-    CudaEvent done;  // recorded behind every run on a stream of the caller
+    CudaEvent done;  // recorded after every run on a stream of the caller
     DeviceMemory workspace;
     PinnedMemory reports;
-    CUdeviceptr reports_address = 0;  // for the GPU
+    CUdeviceptr reports_address = 0;  // address of `reports` on the GPU
   };
-  // What a run launches, and where its host tensors lie in staging.
+  // The operations of a run, and the places of its host tensors in the staging buffers.
   struct ResolvedRun {
     StagingLayout layout;
     std::vector<Operation> operations;
@@ -83,21 +84,21 @@ class CudaExecutor : public Executor {
   static StatusOr<Resources> Acquire(const CudaDevice& device);
   Reports& reports() const { return *static_cast<Reports*>(own_.reports.get()); }
 
-  // Sets places_, key_ and signals_end_. A run that is awaited is waited for as soon as it is
-  // launched.
+  // Sets places_, key_ and signals_end_. `is_awaited`: the host waits for the run right after its
+  // launch.
   void MakeKey(const RunBindings& bindings, bool is_awaited);
-  // The run for these, ready to launch.
+  // The run for these bindings, ready to launch.
   StatusOr<const PreparedRun*> Prepare(const RunBindings& bindings, bool is_awaited);
   StatusOr<ResolvedRun> Resolve(const RunBindings& bindings);
   Status Reserve(size_t arena_bytes, const StagingLayout& layout);
   StatusOr<std::vector<CUdeviceptr>> Locate(const RunBindings& bindings,
                                             const StagingLayout& layout) const;
-  // Memory that no caller sees.
+  // The memory of this executor that callers cannot access.
   std::vector<MemoryRange> OwnMemory() const;
 
   Status Start(const RunBindings& bindings, CUstream stream, bool is_awaited);
   Status EnqueueRun(const PreparedRun& prepared, const RunBindings& bindings, CUstream stream);
-  Status Finish();  // here and below the context is current
+  Status Finish();  // for this and the following functions the context is current
   Status Wait();
   bool SeesEnd() const;
   Status CheckErrors();
@@ -113,12 +114,12 @@ class CudaExecutor : public Executor {
   GraphCache graphs_;
   WeightsSwitch::Member member_;
 
-  // Of the run that begins.
+  // State of the run that begins.
   TensorPlaces places_;
   std::vector<uint64_t> key_;
   bool signals_end_ = false;
 
-  // Of the runs that are enqueued and not yet waited for.
+  // State of the runs that are enqueued and were not waited for.
   bool running_ = false, running_signals_end_ = false;
   CUstream running_stream_ = nullptr;
   std::vector<int64_t> running_symbols_;

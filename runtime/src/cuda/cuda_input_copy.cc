@@ -7,7 +7,7 @@ namespace fusec::runtime {
 KernelOperation CudaInputCopy::CopyOf(std::span<const Segment> segments) const {
   uint64_t most_words = 0;
   for (const Segment& segment : segments) most_words = std::max(most_words, segment.words);
-  const uint64_t blocks = (most_words + kBlockSize - 1) / kBlockSize;  // of a segment
+  const uint64_t blocks = (most_words + kBlockSize - 1) / kBlockSize;  // blocks per segment
   KernelOperation kernel;
   kernel.name = "copy_inputs";
   kernel.function = function_;

@@ -9,8 +9,8 @@ namespace fusec::runtime {
 
 // The kernel copy_inputs of codegen_templates/runtime/transfer.cu, which copies small inputs from
 // page-locked memory to the GPU. As the first node of a graph it ends sooner than a copy node,
-// which is the work of another engine that kernels then wait for, and the kernel behind it may be
-// launched meanwhile.
+// which uses another engine for which kernels have to wait; and the next kernel may be launched
+// while it runs.
 class CudaInputCopy {
  public:
   static constexpr size_t kWordBytes = 16;
@@ -21,9 +21,9 @@ class CudaInputCopy {
   };
 
   explicit CudaInputCopy(CUfunction function) : function_(function) {}
-  // Whether there is such a kernel: not where text is compiled.
+  // Whether the kernel exists: the artifact must have machine code for the GPU.
   explicit operator bool() const { return function_ != nullptr; }
-  // One launch for up to kMostSegments.
+  // The launch that copies up to kMostSegments segments.
   KernelOperation CopyOf(std::span<const Segment> segments) const;
 
  private:

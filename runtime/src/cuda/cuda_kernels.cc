@@ -13,10 +13,12 @@
 namespace fusec::runtime {
 namespace {
 
-// "sm_90a": capability 90 and suffix 'a'; nothing for names such as "cpu".
+// The architecture in a target's name: "sm_90a" has capability 90 and suffix 'a'; names such as
+// "cpu" have none.
 struct Architecture {
   int capability = 0;
-  char suffix = '\0';  // 'a': this capability only, 'f': its family, none: later minor versions too
+  // 'a': only this capability; 'f': its family; none: also later minor versions
+  char suffix = '\0';
 };
 
 std::optional<Architecture> ParseArchitecture(std::string_view name) {
@@ -37,7 +39,7 @@ bool Fits(const Architecture& code, int capability) {
   return code.capability / 10 == capability / 10 && code.capability <= capability;
 }
 
-// Compiles every source of the target, several at a time; the results are in the order of
+// Compiles every source of the target, several at the same time; the results are in the order of
 // `sources`.
 StatusOr<std::vector<std::string>> CompileSources(const Artifact& artifact,
                                                   const std::vector<std::string>& sources,
@@ -68,7 +70,7 @@ StatusOr<std::vector<std::string>> CompileSources(const Artifact& artifact,
   return results;
 }
 
-// By key in the target's files, or by source.
+// Loads the modules of a target, by key in its files, or by source file if they are compiled.
 StatusOr<std::map<std::string, CudaModule>> LoadModules(const CudaContext& context,
                                                         const Artifact& artifact,
                                                         const GpuTargetChoice& choice) {
@@ -99,8 +101,8 @@ StatusOr<std::map<std::string, CudaModule>> LoadModules(const CudaContext& conte
   return modules;
 }
 
-// A kernel of the module, null if that has none of this name. The driver loads a function when it
-// is first used; doing so now keeps that out of the first run and of stream captures.
+// The kernel of this name in a module, or null. The function is loaded immediately; otherwise the
+// driver would load it when it is first used, which might be in a run or during a stream capture.
 StatusOr<CUfunction> FindFunction(const CudaContext& context, const CudaModule& module,
                                   const std::string& name) {
   CUfunction function = nullptr;
@@ -115,8 +117,8 @@ StatusOr<CUfunction> FindFunction(const CudaContext& context, const CudaModule& 
 }  // namespace
 
 StatusOr<GpuTargetChoice> ChooseGpuTarget(const Manifest& manifest, int capability) {
-  const Target* fitting = nullptr;  // the most specific machine code
-  const Target* older = nullptr;    // made for the newest GPU that is not newer
+  const Target* fitting = nullptr;  // the most specific machine code that fits
+  const Target* older = nullptr;    // the newest target that is not newer than the GPU
   const Target* oldest = nullptr;
   int fitting_rank = -1, older_capability = -1, oldest_capability = -1;
   for (const auto& [name, target] : manifest.targets) {
@@ -148,7 +150,8 @@ StatusOr<GpuTargetChoice> ChooseGpuTarget(const Manifest& manifest, int capabili
 
 namespace {
 
-// Alternatives stand one behind the other, by rising size, and make the same values.
+// Whether b is the alternative that follows a: alternatives are adjacent, ordered by size, and
+// compute the same values.
 bool Follow(const Step& a, const Step& b) {
   return a.when && b.when && a.outputs == b.outputs && b.when->from == a.when->to + 1;
 }
@@ -171,7 +174,8 @@ std::vector<Step> ForMultiprocessors(std::vector<Step> steps, int planned, int m
       moved.push_back(steps[first]);
       continue;
     }
-    // From the last one on. What would begin behind its end serves nothing; the first one stays.
+    // From the last alternative to the first: a range that would be empty is dropped, except the
+    // first.
     std::vector<Step> kept;
     int64_t to = steps[end - 1].when->to;
     for (size_t i = end; i-- > first;) {
@@ -191,7 +195,7 @@ std::vector<Step> ForMultiprocessors(std::vector<Step> steps, int planned, int m
 
 std::vector<Step> WithinSharedMemory(const std::vector<Step>& steps, int most_shared_bytes) {
   std::vector<Step> kept;
-  std::optional<int64_t> first;  // of the sizes that the next step serves as well
+  std::optional<int64_t> first;  // the first size of the range that the next step takes over
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     const bool fits =

@@ -7,8 +7,8 @@
 namespace fusec::runtime {
 namespace {
 
-// How each dtype is stored and widened; bf16 is rounded to nearest even by hand, since the
-// instruction needs sm_80.
+// Source text that loads and stores each dtype. bf16 is rounded to nearest even with integer
+// operations, because the instruction for it needs sm_80.
 constexpr char kFloat32[] = R"(typedef float Stored;
 typedef float Wide;
 __device__ Wide Load(Stored x) { return x; }

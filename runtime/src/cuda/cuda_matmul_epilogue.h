@@ -11,14 +11,14 @@
 
 namespace fusec::runtime {
 
-// d = activation(d + bias) in place, for a product whose epilogue cuBLASLt does not offer, and d =
-// activation(bias) for a product over an empty k. The kernel is compiled for the GPU by NVRTC when
-// a plan first needs it.
+// Kernels that compute d = activation(d + bias) in place, for a product whose epilogue cuBLASLt
+// does not have, and d = activation(bias) for a product with an empty k. NVRTC compiles a kernel
+// for the GPU when a plan first needs it.
 class MatmulEpilogues {
  public:
   explicit MatmulEpilogues(const CudaContext& context) : context_(context) {}
 
-  // Needs the context to be current. MatmulEpilogueSource says the kernel's parameters.
+  // The context must be current. MatmulEpilogueSource describes the kernel's parameters.
   StatusOr<CUfunction> Kernel(fusec_dtype dtype);
 
  private:

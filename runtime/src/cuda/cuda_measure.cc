@@ -1,4 +1,5 @@
-// CudaExecutor's measuring: graphs of runs and of single steps, replayed between two events.
+// The measuring functions of CudaExecutor: graphs of runs and of single steps are replayed between
+// two events.
 #include <algorithm>
 
 #include "runtime/src/cuda/cuda_executor.h"
@@ -13,7 +14,7 @@ std::string_view NameOf(const Operation& operation) {
   return {};
 }
 
-// For TimeLaunches: replays of a graph.
+// The argument of TimeLaunches that replays a graph.
 auto LaunchesOf(const OperationGraph& graph, const CudaContext& context, CUstream stream) {
   return [&graph, &context, stream](int count) -> Status {
     for (int i = 0; i < count; ++i) FUSEC_RT_TRY(graph.Launch(context, stream));
@@ -104,12 +105,12 @@ StatusOr<std::vector<StepTimes>> CudaExecutor::MeasureSteps(std::span<const RunB
   const CUstream stream = own_.stream.get();
   const auto& steps = device_.target().steps;
   std::vector<StepTimes> result;
-  // In order, so that a step finds what the steps before it have made: nothing runs in between.
+  // The steps are measured in order, so that each finds the results of the earlier steps.
   for (size_t begin = 0, end, step = 0; begin < by_set[0].size(); begin = end) {
     const std::string_view name = NameOf(by_set[0][begin]);
     end = begin + 1;
     while (end < by_set[0].size() && NameOf(by_set[0][end]) == name) ++end;
-    while (steps[step].name != name) ++step;  // those without operations have nothing to do
+    while (steps[step].name != name) ++step;  // skips steps without operations
     std::vector<Operation> chain;
     for (const auto& operations : by_set) {
       chain.insert(chain.end(), operations.begin() + static_cast<ptrdiff_t>(begin),

@@ -46,13 +46,13 @@ StatusOr<std::shared_ptr<const CudaGraph>> CaptureMatmul(const OperationEnvironm
                                                          const MatmulOperation& matmul) {
   const CudaContext& context = *environment.context;
   const CUstream stream = environment.capture_stream;
-  // Relaxed: the library may load its code meanwhile, and other threads are not held to the rules
-  // of capturing.
+  // RELAXED: the library may load code during the capture, and other threads may make calls that a
+  // capture would otherwise forbid.
   FUSEC_RT_TRY(FUSEC_CUDA(context, matmul.name, cuStreamBeginCapture, stream,
                           CU_STREAM_CAPTURE_MODE_RELAXED));
   const Status enqueued = EnqueueMatmul(environment, matmul, stream);
   CUgraph captured = nullptr;
-  // Also after an error, for the stream must not stay in the state of capturing.
+  // Called after an error too, because the stream must not stay in capture mode.
   const Status ended = FUSEC_CUDA(context, matmul.name, cuStreamEndCapture, stream, &captured);
   auto graph = std::make_shared<const CudaGraph>(context, captured);
   FUSEC_RT_TRY(enqueued);

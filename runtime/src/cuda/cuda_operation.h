@@ -13,13 +13,12 @@
 
 namespace fusec::runtime {
 
-// What a run consists of, with every address and size known. The names live as long as the
-// manifest.
+// The operations of a run, with all addresses and sizes. The names live as long as the manifest.
 
 struct KernelOperation {
   std::string_view name;
   CUfunction function = nullptr;
-  int cluster_blocks = 0;  // of the function, see CudaFunction
+  int cluster_blocks = 0;  // blocks of a cluster, see CudaFunction
   unsigned blocks = 1, block_size = 1, shared_bytes = 0;
   bool dependent_launch = false;    // begins by waiting for earlier kernels
   std::vector<uint64_t> arguments;  // words: an address, an i64, or an i32 in the low half
@@ -31,7 +30,7 @@ struct KernelOperation {
   std::vector<void*> ArgumentPointers() const;
 };
 
-// To the GPU.
+// A copy to the GPU.
 struct CopyOperation {
   CUdeviceptr device = 0;
   const void* host = nullptr;  // page-locked
@@ -44,7 +43,7 @@ struct MatmulOperation {
   std::string_view name;
   MatmulPlan plan;
   MatmulPointers pointers;
-  std::shared_ptr<const CudaGraph> captured;  // its kernels, for a graph of operations only
+  std::shared_ptr<const CudaGraph> captured;  // its kernels, only if it becomes part of a graph
   bool operator==(const MatmulOperation& other) const {
     return name == other.name && plan.problem == other.plan.problem && pointers == other.pointers;
   }
@@ -52,14 +51,15 @@ struct MatmulOperation {
 
 using Operation = std::variant<CopyOperation, KernelOperation, MatmulOperation>;
 
-// For an error: "kernel k03_bias_relu", the name of a product, "the inputs".
+// The purpose of an operation in errors: "kernel k03_bias_relu", the name of a product, "the
+// inputs".
 std::string Purpose(const Operation& operation);
 
-// What operations run with, apart from their own addresses.
+// The environment in which operations run.
 struct OperationEnvironment {
   const CudaContext* context = nullptr;
   CublasLt* cublaslt = nullptr;  // null if the program has no matmul step
-  CUdeviceptr workspace = 0;     // of CublasLt::kWorkspaceBytes, or 0 likewise
+  CUdeviceptr workspace = 0;     // CublasLt::kWorkspaceBytes bytes; 0 if there is no matmul step
   CUstream capture_stream = nullptr;
 };
 
@@ -67,7 +67,7 @@ struct OperationEnvironment {
 Status Enqueue(const OperationEnvironment& environment, const Operation& operation,
                CUstream stream);
 
-// Captures the product from the environment's capture stream, on which nothing may be running.
+// Captures the product as a graph, on the environment's capture stream, which must be idle.
 StatusOr<std::shared_ptr<const CudaGraph>> CaptureMatmul(const OperationEnvironment& environment,
                                                          const MatmulOperation& matmul);
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char* kPurpose = "the results of shards";
 
-// Kernels of shards store what they look up into the memory of the home's GPU, over NVLink or the
-// bus. GPUs that cannot reach it store into page-locked memory of the host, which the home reads.
+// Kernels of shards store the rows that they look up into the memory of the home's GPU, over NVLink
+// or the bus. GPUs that cannot access it store into page-locked host memory, which the home reads.
 //
 //   caller's stream   ──start─────────────────────────────────wait──home──done
 //                        │                                     │
@@ -121,7 +121,7 @@ class CudaLinks : public PartLinks {
   struct Part {
     int ordinal = 0;
     CUstream stream = nullptr;
-    CudaEvent finished;  // of parts on other GPUs than the home
+    CudaEvent finished;  // only for parts on other GPUs than the home
   };
 
   const CudaContext& home() const { return *contexts_.at(home_); }
@@ -146,8 +146,8 @@ class CudaLinks : public PartLinks {
   }
 
   int home_ = 0;
-  std::map<int, std::unique_ptr<CudaContext>> contexts_;  // by ordinal; they outlive what follows
-  std::set<int> cut_off_;  // GPUs that cannot reach the home's memory
+  std::map<int, std::unique_ptr<CudaContext>> contexts_;  // by ordinal; outlive the members below
+  std::set<int> cut_off_;  // GPUs that cannot access the home's memory
   std::vector<Part> parts_;
   CudaEvent start_, done_;
   bool has_run_ = false;

@@ -13,7 +13,7 @@ StatusOr<Gpu> FirstGpu() {
   return FindGpu(*driver, 0);
 }
 
-// Since 9.0 the variant "a" has the instructions of exactly that architecture.
+// From capability 9.0 on, the variant "a" has all instructions of exactly that architecture.
 std::string ArchitectureOf(int capability) {
   return "sm_" + std::to_string(capability) + (capability >= 90 ? "a" : "");
 }

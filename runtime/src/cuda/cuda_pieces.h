@@ -7,12 +7,12 @@
 
 namespace fusec::runtime {
 
-// The architecture to compile for so that the first GPU of this machine is used fully, such as
-// "sm_90a"; nothing without a GPU or driver.
+// The architecture, such as "sm_90a", that gives access to all features of the first GPU of this
+// machine; nothing without a GPU or driver.
 std::optional<std::string> GpuArchitecture();
 
-// Which parts of CUDA are here (the GPU speaks for its driver): {"GPU", "NVRTC", "cuBLASLt"} ->
-// what was found, or why it was not.
+// The parts of CUDA on this machine: "GPU" (with its driver), "NVRTC" and "cuBLASLt", each with a
+// description, or with the reason why it was not found.
 std::vector<std::pair<std::string, std::string>> CudaPieces();
 
 }  // namespace fusec::runtime

@@ -13,7 +13,7 @@ constexpr unsigned kBlockSize = 256;
 constexpr const char* kPurpose = "the cache of a table's rows";
 constexpr int64_t kWarpSize = 32;
 
-// As codegen_templates/device/row_cache.cuh declares it.
+// The layout that codegen_templates/device/row_cache.cuh declares.
 constexpr size_t kSetBytes = 128, kCounters = 64;
 struct Header {
   int64_t first_row;
@@ -23,14 +23,15 @@ struct Header {
 };
 static_assert(sizeof(Header) == 640);
 
-// One of 128 threads notes what it reads, so that the counting costs little.
+// One of 128 threads counts the rows that it reads, so that the counting costs little.
 constexpr uint32_t kNotingLimit = uint32_t{1} << 25;
-// What the caches admit in a period, together: 80 us of PCIe 5 with 16 lanes.
+// The most bytes that all caches together admit in a period; they take 80 us over PCIe 5 with 16
+// lanes.
 constexpr int64_t kAdmittedBytes = 4 << 20;
-constexpr int64_t kLeastAdmitted = 32;  // rows of a cache
-// When that many uses have been noted for each row of the caches, all counts are halved.
+constexpr int64_t kLeastAdmitted = 32;  // rows per cache and period
+// When this many uses per row of the caches have been counted, all counts are halved.
 constexpr uint64_t kUsesOfGeneration = 8;
-constexpr int64_t kIdsOfPiece = 1 << 16;  // of Warm
+constexpr int64_t kIdsOfPiece = 1 << 16;  // ids per launch of Warm
 
 int64_t Remainder(int64_t a, int64_t b) { return (a % b + b) % b; }
 
@@ -38,7 +39,7 @@ unsigned BlocksFor(int64_t threads) {
   return static_cast<unsigned>((threads + kBlockSize - 1) / kBlockSize);
 }
 
-// The address of something else than a table's first row that is a number of whole rows away.
+// The first address from `place` on whose distance to the table is a multiple of a row.
 CUdeviceptr WholeRowsFrom(CUdeviceptr table, CUdeviceptr place, int64_t row_bytes) {
   return place +
          static_cast<CUdeviceptr>(Remainder(static_cast<int64_t>(table - place), row_bytes));
@@ -140,7 +141,7 @@ Status CudaRowCaches::LaunchOfAll(CUfunction kernel, void** arguments, CUstream 
 
 Status CudaRowCaches::EnqueueAdmission(bool ages, CUstream stream) {
   CUdeviceptr tables = tables_on_device_.get();
-  // A prime, so that sets take turns in coming first.
+  // The first set is varied by a prime, so that no set always comes first.
   auto first_set = static_cast<unsigned>(periods_ * 2654435761u);
   int halves = ages ? 1 : 0;
   void* arguments[] = {&tables, &first_set, &halves};
@@ -159,7 +160,8 @@ Status CudaRowCaches::EnqueueEndOfPeriod(CUstream stream) {
 
 Status CudaRowCaches::EndPeriod() {
   runs_ = 0;
-  // What is seen may be that of a period before the last one; it only says how fast things change.
+  // The totals may be those of an earlier period; they are only used to estimate the rate of
+  // changes.
   uint64_t admitted = 0, noted = 0, rows = 0;
   const auto* seen = static_cast<const Totals*>(seen_totals_.get());
   for (size_t i = 0; i < tables_.size(); ++i) {
@@ -169,7 +171,7 @@ Status CudaRowCaches::EndPeriod() {
   }
   const bool ages = noted - noted_ > kUsesOfGeneration * rows;
   if (ages) noted_ = noted;
-  // Where few rows come, the next ones may wait.
+  // If few rows were admitted, the next period may be longer.
   const uint64_t few = static_cast<uint64_t>(tables_.front().most_admitted) * tables_.size() / 4;
   const bool changes = periods_ < 2 || admitted - admitted_ >= few;
   admitted_ = admitted;

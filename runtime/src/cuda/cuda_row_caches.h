@@ -14,43 +14,44 @@ namespace fusec::runtime {
 
 class CudaDevice;
 
-// The caches of rows of a program on a GPU (codegen_templates/device/row_cache.cuh). A table that
-// has one lies in host memory; kernels are given the address of the bank of copies as the table's,
-// which lies a multiple of a row away from the table, so that the place of a row is a number
-// whichever memory it is in. Runs count what they read, as far as they note it. After some runs, a
-// period, rows that were used often take the places of others: a switch of weights
+// The row caches of a program on a GPU (codegen_templates/device/row_cache.cuh), for tables in host
+// memory. Kernels get the address of the bank of cached rows instead of the table's. The distance
+// between the bank and the table is a multiple of a row, so that one row number can address a row
+// in either memory. Runs count a sample of the rows that they read. After a period, which is a
+// number of runs, often used rows replace others. This is ordered like a switch of weights
 // (weights_switch.h), so that each run sees the cache as it was when the run began.
 //
-// One thread at a time changes it; Ended and Address are for any.
+// One thread at a time changes the caches; any thread may call Ended and Address.
 class CudaRowCaches {
  public:
   explicit CudaRowCaches(CudaDevice& device) : device_(device) {}
-  ~CudaRowCaches();  // waits for what is still under way
+  ~CudaRowCaches();  // waits for changes that have not finished
 
-  // Allocates empty caches for those of the manifest. Needs the context to be current, as all do.
+  // Allocates empty caches for those of the manifest. The context must be current, as for all
+  // functions.
   Status Create();
   bool empty() const { return memory_.empty(); }
-  // What kernels are given in the place of a buffer: for the constant of a cache and for its table;
-  // 0 for others.
+  // The address that kernels get for the constant of a cache or for its table; 0 for other buffers.
   CUdeviceptr Address(int buffer) const;
   size_t bytes() const { return bytes_; }
 
-  // A run was enqueued. Whether it was the last one of a period, which EndPeriod then ends.
+  // Called after a run was enqueued. Returns whether it was the last one of its period; EndPeriod
+  // must then be called.
   bool Ended() { return ++runs_ >= period_; }
   Status EndPeriod();
 
-  // Enqueues on a stream of a switch that rows which a table's cache holds are copied again: those
-  // of `count` ids in device memory, or all.
+  // Enqueue, on the stream of a switch, copies of the table's rows that refresh a cache: of the
+  // cached rows among `count` ids in device memory, or of all cached rows.
   Status EnqueueCopyOfRows(int table, CUdeviceptr ids, int id_bytes, int64_t count,
                            CUstream stream) const;
   Status EnqueueCopyOfAll(CUstream stream) const;
 
-  // As Device has them.
+  // As Device::WarmTable and Device::TableCache.
   Status Warm(const Table& table, const void* ids, fusec_dtype id_dtype, int64_t count);
   StatusOr<fusec_cache_info> Info(const Table& table);
 
  private:
-  // As row_cache.cu declares them.
+  // These structs have the layout that row_cache.cu declares.
   struct CachedTable {
     CUdeviceptr cache, table, bank;
     int64_t row_bytes;
@@ -71,27 +72,27 @@ class CudaRowCaches {
   StatusOr<CachedTable> Allocate(const RowCache& cache);
   Status AcquireKernels();
   Status Launch(CUfunction kernel, const Grid& grid, void** arguments, CUstream stream) const;
-  // With a warp for each set of each cache.
+  // Launches a kernel with one warp for each set of each cache.
   Status LaunchOfAll(CUfunction kernel, void** arguments, CUstream stream) const;
   unsigned BlocksOfSets() const;
   Status EnqueueAdmission(bool ages, CUstream stream);
   Status EnqueueEndOfPeriod(CUstream stream);
-  std::vector<size_t> CachesOf(const Table& table) const;  // numbers
+  std::vector<size_t> CachesOf(const Table& table) const;  // indices of its caches
 
   CudaDevice& device_;
   CudaModule module_;
   Kernels kernels_;
   std::vector<DeviceMemory> memory_;  // by cache of the manifest
-  std::vector<CachedTable> tables_;   // likewise
+  std::vector<CachedTable> tables_;   // by cache of the manifest
   DeviceMemory tables_on_device_, totals_;
-  PinnedMemory seen_totals_;  // those of an earlier period
-  DeviceMemory ids_;          // of Warm
+  PinnedMemory seen_totals_;  // totals of an earlier period
+  DeviceMemory ids_;          // the ids of Warm
   size_t bytes_ = 0;
 
   static constexpr int64_t kShortestPeriod = 4, kLongestPeriod = 512;  // runs
   std::atomic<int64_t> runs_ = 0, period_ = kShortestPeriod;
-  uint64_t admitted_ = 0;  // rows, when the last period ended
-  uint64_t noted_ = 0;     // uses, when all counts were last halved
+  uint64_t admitted_ = 0;  // admitted rows at the end of the last period
+  uint64_t noted_ = 0;     // counted uses when all counts were last halved
   uint64_t periods_ = 0;
 };
 

@@ -27,7 +27,7 @@ Status CudaRows::Launch(CUfunction kernel, const char* name, int64_t threads, co
                         CUstream stream) {
   static_assert(sizeof(Piece) == 88, "as update_rows.cu has it");
   CUdeviceptr first_bad = first_bad_.get();
-  void* arguments[] = {const_cast<Piece*>(&piece), &first_bad};  // the latter for check_rows
+  void* arguments[] = {const_cast<Piece*>(&piece), &first_bad};  // check_rows uses the second
   const auto blocks = static_cast<unsigned>((threads + kBlockSize - 1) / kBlockSize);
   return FUSEC_CUDA(device_.context(), Text("kernel ", name), cuLaunchKernel, kernel, blocks, 1, 1,
                     kBlockSize, 1, 1, 0, stream, arguments, nullptr);
@@ -47,7 +47,8 @@ Status CudaRows::AcquireKernels() {
   return {};
 }
 
-// All that an update of such rows needs, so that nothing is missing once rows are written.
+// Acquires everything that an update of such rows needs, so that nothing can fail for lack of
+// memory after the first row is written.
 Status CudaRows::Acquire(int64_t row_bytes, bool needs_staging) {
   const CudaContext& context = device_.context();
   FUSEC_RT_TRY(AcquireKernels());
@@ -65,7 +66,7 @@ Status CudaRows::Acquire(int64_t row_bytes, bool needs_staging) {
   const bool needs_room = bytes > room_bytes_,
              grows_staging = needs_staging && bytes > staging_bytes_;
   if (!needs_room && !grows_staging) return {};
-  for (Room& room : rooms_) {  // earlier pieces are out of it
+  for (Room& room : rooms_) {  // earlier pieces no longer use it
     for (const CudaEvent* event : {&room.arrived, &room.written})
       FUSEC_RT_TRY(FUSEC_CUDA(context, kPurpose, cuEventSynchronize, event->get()));
   }
@@ -86,7 +87,7 @@ Status CudaRows::Acquire(int64_t row_bytes, bool needs_staging) {
   return {};
 }
 
-// Of the whole update, as it is in device memory.
+// The argument of kernels for the whole update, if it is in device memory.
 CudaRows::Piece CudaRows::PieceOf(const RowUpdate& update) const {
   const Table& table = *update.table;
   Piece piece{};
@@ -131,8 +132,8 @@ Status CudaRows::CheckOnDevice(const RowUpdate& update) {
   return is_outside ? BadId(update, i, id) : BadRow(update, i, id);
 }
 
-// Brings rows first .. first + count - 1 to where kernels read them, and notes in its slots which
-// of equal ids is the last.
+// Copies rows first .. first + count - 1 to the memory from which kernels read them, and records in
+// its slots the last row of each id.
 Status CudaRows::Send(const Source& update, int64_t first, int64_t count, Room& room,
                       Piece& piece) {
   const CudaContext& context = device_.context();
@@ -143,7 +144,7 @@ Status CudaRows::Send(const Source& update, int64_t first, int64_t count, Room& 
   const size_t rows_offset = static_cast<size_t>(first * piece.row_bytes);
   piece.count = count;
   piece.slots = room.memory.get() + kIdsBytes;
-  // What had the room before is in its table.
+  // Wait until the previous piece in this room has been written to its table.
   FUSEC_RT_TRY(FUSEC_CUDA(context, kPurpose, cuStreamWaitEvent, stream, room.written.get(),
                           CU_EVENT_WAIT_DEFAULT));
   if (update.on_device) {
@@ -161,8 +162,8 @@ Status CudaRows::Send(const Source& update, int64_t first, int64_t count, Room& 
       }
       return FUSEC_CUDA(context, kPurpose, cuMemcpyHtoDAsync, to, from, bytes, stream);
     };
-    // Earlier copies have left the staging memory. An event that was never recorded counts as
-    // reached.
+    // Wait until earlier copies have read the staging memory. An event that was never recorded
+    // counts as complete.
     FUSEC_RT_TRY(FUSEC_CUDA(context, kPurpose, cuEventSynchronize, room.arrived.get()));
     piece.ids = room.memory.get();
     piece.rows = room.memory.get() + kRowsOffset;
@@ -228,7 +229,7 @@ Status CudaRows::Update(const RowUpdate& update) {
   if (update.table->factors >= 0) written_.insert(update.table->factors);
   const Status written = Write(source);
   if (!written) {
-    // Whoever hears of an error may free the memory that copies already enqueued would read.
+    // After an error the caller may free memory that enqueued copies still read, so wait for them.
     static_cast<void>(context.driver().cuStreamSynchronize(stream_.get()));
     return written;
   }

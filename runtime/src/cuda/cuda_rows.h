@@ -12,21 +12,21 @@ namespace fusec::runtime {
 
 class CudaDevice;
 
-// Updates of rows on a GPU. An update is checked as a whole and then written in pieces. For each,
-// its rows travel to memory of this class on a stream of their own, while runs go on; the kernel
-// that puts them into the table is enqueued as a switch of weights is (weights_switch.h). Two
-// pieces are under way at a time, so that one travels while the other is written.
+// Updates of rows on a GPU. An update is checked as a whole and then written in pieces. The rows of
+// a piece are copied to memory of this class on a separate stream, while runs continue; the kernel
+// that writes them into the table is ordered like a switch of weights (weights_switch.h). There are
+// two pieces in flight, so that one is copied while the other is written.
 //
-// What it owns comes with the first update: the kernels of
-// codegen_templates/runtime/update_rows.cu, a stream, and for each of two pieces room for 8 MiB of
-// rows on the GPU and, once an update comes from pageable memory, as much that is page-locked. One
-// thread uses it at a time.
+// The first update allocates the resources: the kernels of
+// codegen_templates/runtime/update_rows.cu, a stream, and for each of the two pieces memory for 8
+// MiB of rows on the GPU. The first update from pageable memory also allocates as much page-locked
+// memory. One thread uses the class at a time.
 class CudaRows {
  public:
   explicit CudaRows(CudaDevice& device) : device_(device) {}
-  ~CudaRows();  // waits for updates that are still under way
+  ~CudaRows();  // waits for updates that have not finished
 
-  // As Device::UpdateRows. After an error of the device, pieces before it may be in the table.
+  // As Device::UpdateRows. After a device error, earlier pieces may have been written to the table.
   Status Update(const RowUpdate& update);
 
   // The buffers that updates have written to since ForgetWritten.
@@ -34,18 +34,18 @@ class CudaRows {
   void ForgetWritten() { written_.clear(); }
 
  private:
-  // What kernels are given, as update_rows.cu declares it.
+  // The argument of kernels, with the layout that update_rows.cu declares.
   struct Piece {
     CUdeviceptr ids, rows, stored, factors, slots;
     int64_t count, table_rows;
     int32_t id_bytes, columns, row_bytes, stored_bytes, factor_count, slot_mask;
     RowForm from, to;
   };
-  // An update, and which of its host memory copies may read in place.
+  // An update, and which of its memory the GPU's copies can read directly.
   struct Source : RowUpdate {
     bool ids_page_locked, rows_page_locked;
   };
-  // Room for a piece under way.
+  // The memory of a piece in flight.
   struct Room {
     DeviceMemory memory;   // ids, slots, rows
     PinnedMemory staging;  // ids, rows
@@ -56,7 +56,7 @@ class CudaRows {
                copy_2 = nullptr, store = nullptr;
   };
   static constexpr int64_t kPieceBytes = 8 << 20;
-  static constexpr int64_t kMostRows = 1 << 16;  // of a piece; kernels take up to 2^20
+  static constexpr int64_t kMostRows = 1 << 16;  // rows of a piece; kernels support up to 2^20
   static constexpr int32_t kSlots = 2 << 16;
   static constexpr size_t kIdsBytes = kMostRows * sizeof(int64_t);
   static constexpr size_t kRowsOffset = kIdsBytes + kSlots * sizeof(uint64_t);
@@ -74,11 +74,11 @@ class CudaRows {
   CudaModule module_;
   Kernels kernels_;
   CudaStream stream_;
-  CudaEvent ready_;         // what the caller's stream had before the update
-  DeviceMemory first_bad_;  // where check_rows writes, and where the host reads it
-  PinnedMemory found_;
+  CudaEvent ready_;         // recorded on the caller's stream before the update
+  DeviceMemory first_bad_;  // result of check_rows on the GPU
+  PinnedMemory found_;      // its copy for the host
   std::array<Room, 2> rooms_;
-  size_t room_bytes_ = 0;  // for the rows of a piece
+  size_t room_bytes_ = 0;  // capacity for the rows of a piece
   size_t staging_bytes_ = 0;
   size_t next_room_ = 0;
   std::set<int> written_;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
-// An empty tensor gets room too, so that its address lies inside the allocation.
+// The room of a tensor; an empty tensor gets some too, so that its address is inside the
+// allocation.
 size_t RoomFor(size_t bytes) {
   return std::max<size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
 }
@@ -25,8 +26,8 @@ struct Chunk {
   std::span<const std::byte> source;
 };
 
-// One thread's share: fills two page-locked buffers in turn, each again only after its copy has
-// left.
+// The work of one thread: it fills two page-locked buffers in turn, and reuses a buffer only after
+// its copy has finished.
 Status CopyChunks(const CudaContext& context, const std::vector<Chunk>& chunks,
                   std::atomic<size_t>& next, size_t chunk_bytes) {
   ScopedContext scope(context);
@@ -42,7 +43,7 @@ Status CopyChunks(const CudaContext& context, const std::vector<Chunk>& chunks,
     const Chunk& chunk = chunks[i];
     std::byte* buffer =
         static_cast<std::byte*>(staging.get()) + static_cast<size_t>(half) * chunk_bytes;
-    // An event that was never recorded counts as reached.
+    // An event that was never recorded counts as complete.
     FUSEC_RT_TRY(FUSEC_CUDA(context, "the weights", cuEventSynchronize, copied[half].get()));
     std::memcpy(buffer, chunk.source.data(), chunk.source.size());
     FUSEC_RT_TRY(FUSEC_CUDA(context, "the weights", cuMemcpyHtoDAsync, chunk.destination, buffer,
@@ -53,14 +54,16 @@ Status CopyChunks(const CudaContext& context, const std::vector<Chunk>& chunks,
   return FUSEC_CUDA(context, "the weights", cuStreamSynchronize, stream.get());
 }
 
-// How weights travel: as fast as they can, or beside the runs of a program, whose inputs wait for
-// the copies that are under way. Of these there are two for each thread: 64 MiB, or 1 MiB.
+// How weights are copied: as fast as possible (kAlone), or while runs of a program continue
+// (kBesideRuns), whose inputs have to wait for the copies in flight. There are two such copies per
+// thread, in total at most 64 MiB or 1 MiB.
 struct Travel {
   size_t piece_bytes, most_threads;
 };
 constexpr Travel kAlone = {kCopyPieceBytes, SIZE_MAX}, kBesideRuns = {size_t{256} << 10, 2};
 
-// Appends what is to be copied to `destination`, in pieces that travel while others are read.
+// Appends the copy of `bytes` to `destination` to the chunks, in pieces, so that one is sent while
+// another is read.
 void AddChunks(CUdeviceptr destination, std::span<const std::byte> bytes, size_t piece_bytes,
                std::vector<Chunk>& chunks) {
   for (size_t begin = 0; begin < bytes.size(); begin += piece_bytes) {
@@ -69,7 +72,7 @@ void AddChunks(CUdeviceptr destination, std::span<const std::byte> bytes, size_t
   }
 }
 
-// Returns when all is there.
+// Copies all chunks; returns when they are complete.
 Status CopyToDevice(const CudaContext& context, const std::vector<Chunk>& chunks,
                     size_t most_threads) {
   if (chunks.empty()) return {};
@@ -142,7 +145,7 @@ StatusOr<ChangedWeights> CudaWeights::UploadChanged(const CudaContext& context,
                                                     const Artifact& artifact, const Artifact& old,
                                                     const std::set<int>& written) {
   FUSEC_RT_TRY(old.CheckWeights());
-  const std::vector<Buffer>& buffers = old.manifest().buffers;  // which places them
+  const std::vector<Buffer>& buffers = old.manifest().buffers;  // says which are on the host
   ChangedWeights changed;
   std::vector<int> on_device;
   Spans contents;
@@ -173,7 +176,7 @@ StatusOr<UploadedBytes> UploadBytes(const CudaContext& context,
 
 namespace {
 
-// Calls copy(begin, end) for all ranges of a constant's bytes that lie in none of the kept parts.
+// Calls copy(begin, end) for all ranges of a constant's bytes that are outside the kept parts.
 template <class Copy>
 Status ForEachReplaced(int buffer, size_t bytes, std::span<const ConstantPart> kept,
                        const Copy& copy) {

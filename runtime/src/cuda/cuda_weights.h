@@ -11,39 +11,40 @@
 
 namespace fusec::runtime {
 
-// Constants that are other than those of a program, on their way to it: in memory of their own on
-// the GPU, but for those that lie in host memory, which are copied from the mapped file.
+// New constants of a program before they replace the old ones: in separate memory on the GPU.
+// Constants in host memory have no such copy; they are copied from the mapped file.
 struct ChangedWeights {
   DeviceMemory memory;
   std::map<int, CUdeviceptr> addresses;  // by buffer
-  std::vector<int> on_host;              // buffers
-  std::vector<HostCopy> host_copies;     // of these, once they are enqueued
+  std::vector<int> on_host;              // changed buffers in host memory
+  std::vector<HostCopy> host_copies;     // the copies of these, once they are enqueued
 };
 
-// The artifact's constants for a GPU: in one allocation of its memory, and those that its manifest
-// places there in host memory.
+// The artifact's constants for a GPU: one allocation of GPU memory, and separate host memory for
+// the constants that the manifest places there.
 class CudaWeights {
  public:
-  // Needs the context to be current; returns when all is there. Several threads read the mapped
-  // file into page-locked memory while earlier parts travel to the GPU.
+  // Copies all constants; returns when they are complete. The context must be current. Several
+  // threads read the mapped file into page-locked memory while earlier parts are sent to the GPU.
   static StatusOr<CudaWeights> Upload(const CudaContext& context, const Artifact& artifact);
-  // The constants that differ from those of `old`, and those of `written`, which the program has
-  // with other rows.
+  // Copies the constants that differ from those of `old`, and those in `written`, whose rows have
+  // been updated in the program.
   static StatusOr<ChangedWeights> UploadChanged(const CudaContext& context,
                                                 const Artifact& artifact, const Artifact& old,
                                                 const std::set<int>& written);
-  // Enqueues copies of changed constants over these, but for `kept` parts. `changed` and
-  // `artifact`, which has them, must outlive the copies.
+  // Enqueues copies of the changed constants over the current ones, except for the parts in `kept`.
+  // `changed` and `artifact`, which holds the new constants, must outlive the copies.
   Status EnqueueCopies(const CudaContext& context, ChangedWeights& changed,
                        const Artifact& artifact, std::span<const ConstantPart> kept,
                        CUstream stream) const;
-  // Enqueues a copy of bytes on the GPU over a part of a constant.
+  // Enqueues a copy from GPU memory over a part of a constant.
   Status EnqueueCopy(const CudaContext& context, const ConstantPart& part, CUdeviceptr from,
                      CUstream stream) const;
 
-  // For kernels, by buffer, at a multiple of 256; 0 for buffers that are not constants.
+  // The address of a constant for kernels, aligned to 256 bytes; 0 for buffers that are not
+  // constants.
   CUdeviceptr Address(int buffer) const { return addresses_[static_cast<size_t>(buffer)]; }
-  size_t bytes() const { return bytes_; }  // of the GPU's memory
+  size_t bytes() const { return bytes_; }  // bytes of GPU memory
 
  private:
   DeviceMemory memory_;
@@ -52,13 +53,13 @@ class CudaWeights {
   std::vector<CUdeviceptr> addresses_;
 };
 
-// Bytes on a GPU, each of the given ones at a multiple of 256.
+// Byte strings on a GPU, each aligned to 256 bytes.
 struct UploadedBytes {
   DeviceMemory memory;
   std::vector<CUdeviceptr> addresses;
-  size_t bytes = 0;  // of the memory
+  size_t bytes = 0;  // size of the memory
 };
-// Needs the context to be current; returns when all is there.
+// Copies byte strings to a GPU; returns when they are complete. The context must be current.
 StatusOr<UploadedBytes> UploadBytes(const CudaContext& context,
                                     std::span<const std::vector<std::byte>> contents);
 

@@ -45,12 +45,12 @@ StatusOr<PreparedRun*> GraphCache::Make(const std::vector<uint64_t>& key,
 
 void GraphCache::MakeRoom(size_t count) {
   if (runs_.size() + count <= kMaxExecutables) return;
-  finish_earlier_();  // what is dropped may be running
+  finish_earlier_();  // a dropped executable may be running
   while (runs_.size() + count > kMaxExecutables) runs_.pop_back();
 }
 
-// Makes the front of `runs_` one that runs the operations: the one of their shape that was used
-// longest ago, or one of a new graph.
+// Makes the front of `runs_` a run of the operations: the least recently used executable of their
+// shape with new parameters, or one of a new graph.
 Status GraphCache::PrepareGraph(std::vector<Operation> operations,
                                 std::span<const MemoryRange> own) {
   for (auto run = runs_.end(); run != runs_.begin();) {
@@ -70,7 +70,7 @@ Status GraphCache::PrepareGraph(std::vector<Operation> operations,
   const bool has_product = std::any_of(operations.begin(), operations.end(), [](const auto& one) {
     return std::holds_alternative<MatmulOperation>(one);
   });
-  const size_t count = has_product ? 1 : kExecutables;  // other products need another graph anyway
+  const size_t count = has_product ? 1 : kExecutables;  // another product needs another graph
   MakeRoom(count);
   FUSEC_RT_TRY(Capture(operations, own));
   FUSEC_RT_ASSIGN(std::vector<OperationGraph> graphs,
@@ -88,7 +88,7 @@ StatusOr<OperationGraph> GraphCache::Build(std::vector<Operation> operations,
 }
 
 void GraphCache::ForgetAddresses() {
-  // Other memory may soon be at the old addresses.
+  // Other memory may get the old addresses.
   runs_.remove_if([](const PreparedRun& run) { return !run.graph.HasOnlyKernels(); });
   for (PreparedRun& run : runs_) run.is_current = false;
 }
@@ -100,7 +100,7 @@ Status GraphCache::Capture(std::vector<Operation>& operations, std::span<const M
     if (auto* matmul = std::get_if<MatmulOperation>(&operation)) products.push_back(matmul);
   }
   if (products.empty()) return {};
-  finish_earlier_();  // products are tried in the arena
+  finish_earlier_();  // products are warmed up in the arena
   FUSEC_RT_TRY(FUSEC_CUDA(*environment_.context, {}, cuStreamSynchronize,
                           environment_.capture_stream));  // to capture from
   for (const MatmulOperation* product : products) {
@@ -112,9 +112,9 @@ Status GraphCache::Capture(std::vector<Operation>& operations, std::span<const M
   return {};
 }
 
-// Lets cuBLASLt load the code of a product that it may not have run before, which it could not do
-// safely while a stream is captured. The result is overwritten by the run that follows, except that
-// memory of the caller is not touched outside of it: scratch takes its place.
+// Runs a product once so that cuBLASLt loads its code, which it cannot do safely during a stream
+// capture. The next run overwrites the result. Memory of the caller must not be written outside of
+// a run, so scratch memory replaces it.
 Status GraphCache::WarmUp(const MatmulOperation& matmul, std::span<const MemoryRange> own) {
   constexpr std::string_view kPurpose = "the first run of a matmul";
   const CudaContext& context = *environment_.context;

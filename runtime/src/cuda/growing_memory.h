@@ -6,9 +6,9 @@
 
 namespace fusec::runtime {
 
-// Memory of a DeviceMemory or PinnedMemory that grows with what its runs need and never shrinks. It
-// grows in steps, so that a small model needs no more of it for larger dims. What it held is lost
-// then and its address changes, so nothing may be using it.
+// A DeviceMemory or PinnedMemory that grows as runs need and never shrinks. It grows in multiples
+// of a step, so that the memory of a small model rarely grows. When it grows, its contents are lost
+// and its address changes, so no run may be using it.
 template <class Memory>
 class GrowingMemory {
  public:
@@ -18,12 +18,12 @@ class GrowingMemory {
   size_t bytes() const { return bytes_; }
   bool Holds(size_t bytes) const { return bytes <= bytes_; }
 
-  // `allocate(bytes)` gives a StatusOr<Memory>. After an error there is none.
+  // `allocate(bytes)` returns a StatusOr<Memory>. After an error there is no memory.
   template <class Allocate>
   Status Grow(size_t bytes, const Allocate& allocate) {
     if (Holds(bytes)) return {};
     const size_t needed = (bytes + step_ - 1) / step_ * step_;
-    memory_ = {};  // first, for both together may not fit
+    memory_ = {};  // freed first, because old and new together may not fit
     bytes_ = 0;
     FUSEC_RT_ASSIGN(memory_, allocate(needed));
     bytes_ = needed;

@@ -11,19 +11,19 @@
 
 namespace fusec::runtime {
 
-// A constant in page-locked memory of the host, where kernels read it over the bus: a table that
+// A constant in page-locked host memory, which kernels read over the bus: a table that
 // --table-placement keeps out of the GPU's memory.
 class HostConstant {
  public:
-  // Memory for that many bytes, with any contents. Needs the context to be current. Where the
-  // driver gives no page-locked memory, pageable memory is locked instead, and a warning on stderr
-  // names `constant` and its size; without that, too, the error (FUSEC_NO_DEVICE) says both
-  // reasons.
+  // Allocates uninitialized memory. The context must be current. If the driver cannot allocate
+  // page-locked memory, pageable memory is allocated and registered instead, and a warning on
+  // stderr names `constant` and its size. If this fails, too, the error (FUSEC_NO_DEVICE) gives
+  // both reasons.
   static StatusOr<HostConstant> Allocate(const CudaContext& context, size_t bytes,
                                          const std::string& constant);
 
   std::span<std::byte> bytes() const { return bytes_; }
-  CUdeviceptr address() const { return address_; }  // of the same bytes, for kernels
+  CUdeviceptr address() const { return address_; }  // address of the same bytes for kernels
 
  private:
   struct Free {
@@ -40,14 +40,15 @@ class HostConstant {
   CUdeviceptr address_ = 0;
 };
 
-// Bytes of the host and where they go to.
+// A copy between two places in host memory.
 struct HostCopy {
   std::byte* to;
   std::span<const std::byte> from;
 };
-// Copies all of it, with several threads where that is faster.
+// Does all copies, with several threads if that is faster.
 void CopyOnHost(std::span<const HostCopy> copies);
-// Enqueues the same, which `copies` must outlive: the driver calls it when all before it is done.
+// Enqueues the copies as a host function, which the driver calls after the earlier work of the
+// stream. `copies` must live until then.
 Status EnqueueCopyOnHost(const CudaContext& context, const std::vector<HostCopy>& copies,
                          CUstream stream);
 

@@ -64,7 +64,7 @@ bool WriteAll(int descriptor, const void* data, size_t bytes) {
   return true;
 }
 
-// Failure leaves no entry and is not reported: the caller has the value anyway.
+// Writes an entry. A failure leaves no entry and is not reported, because the caller has the value.
 void WriteEntry(const std::string& path, std::string_view value) {
   const std::string folder = path.substr(0, path.rfind('/'));
   MakeFolders(folder);
@@ -78,8 +78,8 @@ void WriteEntry(const std::string& path, std::string_view value) {
   if (!good || std::rename(aside.c_str(), path.c_str()) != 0) unlink(aside.c_str());
 }
 
-// The value of an environment variable, if it is an absolute path (the XDG specification has
-// relative ones ignored).
+// The value of an environment variable if it is an absolute path, else "" (the XDG specification
+// requires relative paths to be ignored).
 std::string AbsoluteFolder(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value == '/' ? value : "";

@@ -28,7 +28,7 @@ StatusOr<DeviceSets> DeviceSets::Copy(const CudaContext& context, std::span<cons
                               stream));
     }
     RunBindings& bindings = result.sets.emplace_back(set);
-    bindings.inputs = inputs;  // whose elements stay where they are
+    bindings.inputs = inputs;  // a span; the elements do not move
     bindings.outputs = result.outputs;
   }
   return result;

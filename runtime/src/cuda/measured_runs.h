@@ -6,23 +6,24 @@
 #include "runtime/src/cuda/cuda_context.h"
 #include "runtime/src/executor.h"
 
-// What measuring runs on a GPU takes.
+// Helpers for measuring runs on a GPU.
 namespace fusec::runtime {
 
-// Bindings with every input and output in device memory, and the copies that they need. The sets
-// share the outputs.
+// Bindings whose inputs and outputs are all in device memory, and the copies that they refer to.
+// All sets share the outputs.
 struct DeviceSets {
-  // Copies what lies in host memory, on the stream. The context is current; there is a set.
+  // Copies the tensors in host memory, on the stream. The context must be current, and `sets` not
+  // empty.
   static StatusOr<DeviceSets> Copy(const CudaContext& context, std::span<const RunBindings> sets,
                                    CUstream stream);
 
   std::vector<RunBindings> sets;
-  std::vector<std::vector<TensorBinding>> inputs;  // of each set, to which `sets` point
+  std::vector<std::vector<TensorBinding>> inputs;  // inputs of each set; `sets` points to them
   std::vector<TensorBinding> outputs;
   std::vector<DeviceMemory> copies;
 };
 
-// Microseconds per replay, `samples` times, of what `launch(replays)` enqueues.
+// The time in microseconds per replay of the work that `launch(replays)` enqueues, `samples` times.
 template <class Launch>
 StatusOr<std::vector<double>> TimeLaunches(const CudaContext& context, CUstream stream, int samples,
                                            int replays, const Launch& launch) {

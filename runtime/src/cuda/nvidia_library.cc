@@ -19,11 +19,10 @@ bool IsFolder(const std::string& path) {
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// Below the site-packages of a Python, where NVIDIA's wheels put the libraries of CUDA 13.
+// The folder below site-packages in which NVIDIA's wheels put the libraries of CUDA 13.
 constexpr const char* kWheelFolder = "/nvidia/cu13/lib";
 
-// What `pip install nvidia-...` leaves in a virtual environment, for every Python in it, in a
-// stable order.
+// The folders of NVIDIA's wheels in a virtual environment, for every Python version in it, sorted.
 std::vector<std::string> WheelFolders(const std::string& environment) {
   std::vector<std::string> folders;
   DIR* pythons = opendir(Text(environment, "/lib").c_str());
@@ -77,7 +76,7 @@ std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
   folders.push_back("/usr/local/cuda/lib64");
   for (const std::string& own : OwnFolders()) {
     folders.push_back(own);
-    // In a wheel of fusec, whose folder fusec/bin or fusec/lib is in the same site-packages.
+    // In a wheel of fusec, the folder fusec/bin or fusec/lib is in the same site-packages.
     std::string beside = FolderOf(FolderOf(own)) + kWheelFolder;
     if (IsFolder(beside)) folders.push_back(std::move(beside));
     for (std::string& folder : SetUpWheelFolders(own)) folders.push_back(std::move(folder));

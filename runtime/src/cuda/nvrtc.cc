@@ -31,7 +31,8 @@ struct NvrtcFunctions {
 
 namespace {
 
-// Without NVRTC's own cache: it would start the driver, and the kernel cache is before it.
+// The compiler's options. NVRTC's own cache is off, because it would initialize the driver and the
+// kernel cache replaces it.
 std::vector<std::string> OptionsFor(const std::string& arch, const CompileOptions& options) {
   std::vector<std::string> texts = {"--gpu-architecture=" + arch, "--std=c++17", "--no-cache"};
   if (options.line_info) texts.push_back("--generate-line-info");
@@ -64,7 +65,7 @@ class NvrtcProgram {
                 functions_.error_string(result), ")\n", Log());
   }
 
-  // A result of the compilation through a pair of functions "size" and "copy".
+  // Reads a result of the compilation with a pair of functions for its size and its bytes.
   template <class SizeFunction, class CopyFunction>
   StatusOr<std::string> Output(const char* call, SizeFunction get_size, CopyFunction copy) {
     size_t bytes = 0;
@@ -123,10 +124,11 @@ Status Nvrtc::Open() {
   int count = 0;
   if (f.version(&major_, &minor_) != NVRTC_SUCCESS ||
       f.num_supported_archs(&count) != NVRTC_SUCCESS) {
-    return Fail(FUSEC_NO_DEVICE, kSoname, " does not tell its version");
+    return Fail(FUSEC_NO_DEVICE, kSoname, " does not report its version");
   }
-  // NVRTC opens its builtins by bare name when it compiles, which the loader finds in a toolkit but
-  // not in a wheel's folder; once open, the name is enough. If there are none NVRTC says so.
+  // NVRTC opens its builtins library by name when it compiles. The loader finds it in a toolkit,
+  // but not in a wheel's folder, unless it is already open; so it is opened here. If it is missing,
+  // NVRTC reports that.
   Dl_info place{};
   if (dladdr(reinterpret_cast<const void*>(f.version), &place) != 0 && place.dli_fname != nullptr) {
     const std::string path = place.dli_fname;
@@ -136,15 +138,15 @@ Status Nvrtc::Open() {
   }
   supported_capabilities_.resize(static_cast<size_t>(count));
   if (f.supported_archs(supported_capabilities_.data()) != NVRTC_SUCCESS) {
-    return Fail(FUSEC_NO_DEVICE, kSoname, " does not tell its architectures");
+    return Fail(FUSEC_NO_DEVICE, kSoname, " does not report its architectures");
   }
   std::sort(supported_capabilities_.begin(), supported_capabilities_.end());
   return {};
 }
 
 StatusOr<const Nvrtc*> Nvrtc::Get() {
-  // Opened once; a failure is remembered too, as the environment does not change while the process
-  // runs.
+  // The library is opened once. A failure is remembered too, because the environment does not
+  // change while the process runs.
   static Nvrtc instance;
   static const Status opened = instance.Open();
   FUSEC_RT_TRY(opened);

@@ -18,8 +18,8 @@ struct CompileOptions {
 // Its methods may be called from several threads at once.
 class Nvrtc {
  public:
-  // The one instance of the process. Where there is no library the error is FUSEC_NO_DEVICE and
-  // names what was tried.
+  // The instance of this process. FUSEC_NO_DEVICE: the library was not found; the error lists the
+  // paths that were tried.
   static StatusOr<const Nvrtc*> Get();
   ~Nvrtc();
 
@@ -28,21 +28,21 @@ class Nvrtc {
   // Compute capabilities (90 for 9.0) that it can compile for, ascending.
   const std::vector<int>& supported_capabilities() const { return supported_capabilities_; }
 
-  // Machine code of a self-contained CUDA C++17 source (no includes) for `arch`, such as "sm_90a".
-  // An error of the source is FUSEC_NO_DEVICE, and its text holds the compiler's log with
-  // `source_name` and lines.
+  // Compiles a self-contained CUDA C++17 source (no includes) to machine code for `arch`, such as
+  // "sm_90a". FUSEC_NO_DEVICE: the source does not compile; the error contains the compiler's log
+  // with `source_name` and lines.
   StatusOr<std::string> CompileToCubin(const std::string& source_name, const std::string& source,
                                        const std::string& arch,
                                        const CompileOptions& options = {}) const;
-  // The text that stands between source and machine code for `arch`, and what the assembler says
-  // of each kernel's registers, spills and shared memory ("ptxas info    : Used 61 registers, ...").
+  // The PTX of a source for `arch`, and the assembler's log with each kernel's registers, spills
+  // and shared memory ("ptxas info    : Used 61 registers, ...").
   struct Inspection {
     std::string ptx, log;
   };
   StatusOr<Inspection> Inspect(const std::string& source_name, const std::string& source,
                                const std::string& arch) const;
-  // Text for `arch` such as "compute_90", which the driver compiles at load: for a GPU that this
-  // NVRTC is too old for.
+  // Compiles to PTX for `arch`, such as "compute_90", which the driver compiles when it is loaded.
+  // It is for GPUs that are newer than this NVRTC.
   StatusOr<std::string> CompileToPtx(const std::string& source_name, const std::string& source,
                                      const std::string& arch,
                                      const CompileOptions& options = {}) const;
@@ -55,7 +55,8 @@ class Nvrtc {
   std::vector<int> supported_capabilities_;
 };
 
-// CompileToCubin (CompileToPtx for a "compute_..." arch) through KernelCache::Default().
+// CompileToCubin (or CompileToPtx for a "compute_..." arch), with KernelCache::Default() as a
+// cache.
 StatusOr<std::string> CompileCached(const std::string& source_name, const std::string& source,
                                     const std::string& arch, const CompileOptions& options = {});
 

@@ -18,7 +18,7 @@ CUDA_KERNEL_NODE_PARAMS KernelParameters(const KernelOperation& kernel,
   return parameters;
 }
 
-// A run of bytes, as the three-dimensional copy that graphs know.
+// The parameters of a copy of consecutive bytes; graphs have only three-dimensional copies.
 CUDA_MEMCPY3D CopyParameters(const CopyOperation& copy) {
   CUDA_MEMCPY3D parameters = {};
   parameters.WidthInBytes = copy.bytes;
@@ -32,7 +32,8 @@ CUDA_MEMCPY3D CopyParameters(const CopyOperation& copy) {
   return parameters;
 }
 
-// These are checked by hand, since the text for an error is not worth making on the way of a run.
+// Like CudaContext::Check, but it builds the text of the purpose only after an error, because this
+// is on the critical path of a run.
 Status CheckNode(const CudaContext& context, CUresult result, const char* call,
                  const Operation& operation) {
   if (result == CUDA_SUCCESS) return {};

@@ -7,35 +7,38 @@
 
 namespace fusec::runtime {
 
-// An executable CUDA graph of a list of operations, each node after the one before it. It is built
-// node by node; only the products of cuBLASLt, whose kernels are its own, are child graphs. Between
-// two kernels that both begin by waiting for earlier ones the edge is programmatic: the second is
-// launched while the first runs, and waits itself. Any other node starts when the one before it has
-// ended, and so do then all before that, since each either waited or was started late.
+// An executable CUDA graph of a list of operations, in which each node follows the previous one. It
+// is built node by node; only products of cuBLASLt, whose kernels the library chooses, are child
+// graphs. Between two kernels that both begin by waiting for earlier kernels the edge is
+// programmatic: the second is launched while the first runs, and waits itself. Any other node
+// starts when the previous node has ended; all earlier nodes have then ended too, because each of
+// them waited for its predecessor.
 //
-// Other operations of the same shape take the place of its own by new parameters of its nodes: the
-// same kinds one behind the other, with kernels of any grid, arguments and function whose clusters
-// are as large, copies of any size between the same places, and the same products. A driver
-// (580.159) leaves a node the clusters that it was made with: of a function without clusters the
-// blocks that fill none do not run. It also crashes in the launch of a copy whose memory has been
-// freed, though there is other memory at the same address, or the copy has got other places.
+// Update replaces the operations by others of the same shape, by new parameters of the nodes. The
+// same shape means: the same kinds of operations in the same order, kernels with any grid,
+// arguments and function but the same cluster size, copies of any size between the same places, and
+// identical products. The cluster size must be the same because a driver (580.159) keeps the
+// cluster size that a node was created with: of a function without clusters, the blocks that do not
+// fill a cluster would not run. That driver also crashes when it launches a copy whose original
+// memory has been freed, even if there is other memory at the same address or the copy has got new
+// addresses.
 class OperationGraph {
  public:
-  // `count` executables of one graph.
+  // Builds `count` executables of one graph.
   static StatusOr<std::vector<OperationGraph>> Build(const OperationEnvironment& environment,
                                                      std::vector<Operation> operations,
                                                      size_t count);
 
-  // Whether the operations have its shape.
+  // Whether the operations have the shape of this graph.
   bool Fits(const std::vector<Operation>& operations) const;
 
-  // Whether all nodes are kernels, which know memory by its address alone. Any other node is of no
-  // use any more when the memory that it was made for is freed.
+  // Whether all nodes are kernels, which refer to memory only by its address. Other nodes cannot be
+  // used any more when the memory that they were created for is freed.
   bool HasOnlyKernels() const;
 
-  // Makes later launches run `operations`, which fit. A launch under way is not affected. False if
-  // the driver does not take one of them in its place; that and an error leave the graph good for
-  // nothing.
+  // Makes later launches run `operations`, for which Fits must be true. A running launch is not
+  // affected. Returns false if the driver rejects one of the new parameters; after that or an error
+  // the graph must not be used any more.
   StatusOr<bool> Update(const OperationEnvironment& environment,
                         const std::vector<Operation>& operations);
 
@@ -44,7 +47,7 @@ class OperationGraph {
   }
 
  private:
-  // What the executables share: their nodes name what Update changes.
+  // The graph and its nodes, which all executables share and by which Update identifies nodes.
   struct Nodes {
     CudaGraph graph;
     std::vector<CUgraphNode> nodes;  // by operation

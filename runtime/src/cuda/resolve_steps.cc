@@ -21,7 +21,7 @@ class StepResolver {
   Status AddMatmul(const Step& step);
 
  private:
-  // One of the library calls that make a batch.
+  // Adds one of the library calls for a batch.
   Status AddCall(const Step& step, MatmulSizes sizes);
   Status AddEpilogue(const Step& step, const MatmulSizes& sizes, const MatmulPointers& pointers,
                      bool from_zero);
@@ -69,7 +69,7 @@ Status StepResolver::AddKernel(const Step& step) {
       return Fail(FUSEC_BAD_INPUT, "kernel ", step.name, ": argument ", argument.dim.text(), " is ",
                   value, ", which does not fit 32 bits");
     }
-    kernel.arguments.push_back(static_cast<uint64_t>(value));  // an i32 is its low half
+    kernel.arguments.push_back(static_cast<uint64_t>(value));  // an i32 is in the low half
   }
   operations_.emplace_back(std::move(kernel));
   return {};
@@ -99,7 +99,7 @@ Status StepResolver::AddCall(const Step& step, MatmulSizes sizes) {
   if (matmul.addend >= 0) pointers.addend = address(matmul.addend, 0);
   if (sizes.k == 0) return AddEpilogue(step, sizes, pointers, true);
 
-  // A batch whose matrices of rows follow each other and share b is one taller product.
+  // A batch whose matrices a and d are contiguous and which shares b is one product with more rows.
   const bool rows_follow = !matmul.transpose_a && sizes.a_stride == sizes.m * sizes.k &&
                            sizes.d_stride == sizes.m * sizes.n && sizes.b_stride == 0;
   if (sizes.batch > 1 && rows_follow &&
@@ -130,7 +130,7 @@ Status StepResolver::AddCall(const Step& step, MatmulSizes sizes) {
   problem.has_bias = matmul.bias >= 0;
   problem.activation = matmul.activation;
   problem.bias_alignment = AlignmentOf(pointers.bias);
-  // A measured algorithm may count on what it was measured with.
+  // A measured algorithm may depend on the alignment and batch with which it was measured.
   constexpr uint32_t kMeasuredAlignment = 16;
   const bool as_measured =
       problem.batch == 1 &&
@@ -167,7 +167,7 @@ Status StepResolver::AddEpilogue(const Step& step, const MatmulSizes& sizes,
   const int64_t matrix_elements = sizes.m * sizes.n;
   const int64_t total = matrix_elements * sizes.batch;
   const int64_t blocks = (total + kEpilogueBlockSize - 1) / kEpilogueBlockSize;
-  kernel.blocks = static_cast<unsigned>(std::min<int64_t>(blocks, 1 << 20));  // each strides on
+  kernel.blocks = static_cast<unsigned>(std::min<int64_t>(blocks, 1 << 20));  // grid-stride loop
   kernel.block_size = kEpilogueBlockSize;
   kernel.arguments = {pointers.d,
                       pointers.bias,

@@ -9,18 +9,18 @@
 
 namespace fusec::runtime {
 
-// What kernels are told of a run's memory.
+// The addresses of a run's memory that kernels get.
 struct RunAddresses {
   std::span<const CUdeviceptr> buffers;  // by buffer of the manifest
-  CUdeviceptr index_error = 0;           // of an IndexError
+  CUdeviceptr index_error = 0;           // address of an IndexError
 };
 
-// Appends what the steps of the device's target are for a run, in their order: those that run for
-// its dims, with every size evaluated and every address known. A step may be no operation (nothing
-// to do), or several: a matmul is one or more products of cuBLASLt, each with a kernel behind it
-// where the library lacks its epilogue. Owns nothing; any number of threads may resolve for one
-// device. Errors: FUSEC_BAD_INPUT for dims that a step has no room for, FUSEC_NO_DEVICE where
-// cuBLASLt has no algorithm.
+// Appends the operations of a run to `operations`, in the order of the target's steps: for each
+// step that runs for its dims, with all sizes evaluated and all addresses filled in. A step may
+// give no operation (nothing to do) or several: a matmul gives one or more products of cuBLASLt,
+// each followed by a kernel if the library lacks its epilogue. There is no state; any number of
+// threads may call it for one device. FUSEC_BAD_INPUT: the dims are too large for a step.
+// FUSEC_NO_DEVICE: cuBLASLt has no algorithm.
 Status AppendSteps(CudaDevice& device, const RunBindings& bindings, const RunAddresses& addresses,
                    std::vector<Operation>& operations);
 

@@ -10,7 +10,7 @@ namespace fusec::runtime {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{512} << 10;  // 10 us at 50 GB/s
-constexpr size_t kMostPieces = 64;                 // of a tensor
+constexpr size_t kMostPieces = 64;                 // pieces of one tensor
 
 // Calls body(begin, bytes) for the pieces of a tensor in turn.
 template <class Body>
@@ -52,7 +52,7 @@ Status Staging::Grow(const StagingLayout& layout) {
 void Staging::AppendCopyOfInputs(const RunBindings& bindings, const StagingLayout& layout,
                                  std::vector<Operation>& operations) const {
   std::vector<CudaInputCopy::Segment> segments;
-  // Tensors have room in staging up to a multiple of more than a word.
+  // Rounding up to words is safe, because the room of a tensor in staging is a multiple of a word.
   const auto add = [&](size_t offset, CUdeviceptr from, size_t bytes) {
     constexpr size_t kWordBytes = CudaInputCopy::kWordBytes;
     segments.push_back({on_device_.get() + offset, from, (bytes + kWordBytes - 1) / kWordBytes});
@@ -60,7 +60,7 @@ void Staging::AppendCopyOfInputs(const RunBindings& bindings, const StagingLayou
   if (const size_t bytes = layout.graph_bytes; bytes > 0) {
     if (!device_.input_copy() || bytes > TensorPlaces::kMaxCopyKernelBytes) {
       operations.emplace_back(CopyOperation{on_device_.get(), host_.get(), bytes});
-      return;  // no input is of kPinnedRead
+      return;  // no input has the place kPinnedRead
     }
     add(0, host_address_, bytes);
   }
@@ -77,7 +77,7 @@ void Staging::AppendCopyOfInputs(const RunBindings& bindings, const StagingLayou
 
 Status Staging::SendInputs(const RunBindings& bindings, const StagingLayout& layout,
                            CUstream stream) {
-  // Last to first: what the GPU copies by itself begins before the host's part.
+  // From the last to the first: so copies that the GPU does alone begin before those of the host.
   for (const StagedTensor& input : std::views::reverse(layout.inputs)) {
     const void* data = bindings.inputs[input.tensor].data;
     if (input.place == TensorPlace::kStaged) {
@@ -118,7 +118,7 @@ Status Staging::FetchOutputs(const RunBindings& bindings, const StagingLayout& l
   return {};
 }
 
-// `pieces` counts those of the run.
+// Enqueues the copies of an output in pieces. `pieces` counts the pieces of the run.
 Status Staging::FetchPieces(const StagedTensor& output, size_t& pieces, CUstream stream) {
   const CudaContext& context = device_.context();
   return ForEachPiece(output.bytes, [&](size_t begin, size_t bytes) -> Status {

@@ -10,15 +10,15 @@
 
 namespace fusec::runtime {
 
-// Host tensors on their way to the GPU and back: a page-locked buffer of the host and one of the
-// GPU, in which a StagingLayout says where each tensor lies, and the copies between them and the
-// caller's memory.
+// Copies of host tensors to the GPU and back, through a page-locked buffer of the host and a buffer
+// on the GPU. A StagingLayout gives the place of each tensor in these buffers.
 //
-// It owns both buffers, the events of copies in pieces, and the list of outputs that wait in the
-// host's buffer until the caller gets them. One run at a time has its tensors in the buffers: what
-// changes them (Grow, SendInputs) wants earlier runs to have ended, which the executor sees to, as
-// it does to one thread at a time and to the context being current. Errors are the driver's. Copies
-// allocate nothing but events, where a run has more pieces than all before it.
+// The class owns both buffers, the events of copies in pieces, and the list of outputs that wait in
+// the host's buffer until they are copied to the caller. Only one run at a time has its tensors in
+// the buffers: before Grow and SendInputs, which change them, earlier runs must have ended. The
+// executor ensures this, and that one thread at a time calls with the context current. Errors are
+// the driver's. Copies allocate only events, and only if a run has more pieces than all earlier
+// runs.
 class Staging {
  public:
   explicit Staging(const CudaDevice& device) : device_(device) {}
@@ -26,24 +26,24 @@ class Staging {
   bool Holds(const StagingLayout& layout) const {
     return host_.Holds(layout.host_bytes) && on_device_.Holds(layout.device_bytes);
   }
-  // Makes room for the layout; the addresses below change.
+  // Grows the buffers for the layout; the addresses below change.
   Status Grow(const StagingLayout& layout);
 
-  CUdeviceptr device_address() const { return on_device_.get(); }  // of the GPU's buffer
-  CUdeviceptr host_address() const { return host_address_; }       // of the host's, for kernels
+  CUdeviceptr device_address() const { return on_device_.get(); }  // the GPU's buffer
+  CUdeviceptr host_address() const { return host_address_; }       // the host's, for kernels
   size_t device_bytes() const { return on_device_.bytes(); }
 
-  // The operation that begins a run, if it has inputs that its graph copies.
+  // Appends the operation that begins a run, if the run's graph copies inputs.
   void AppendCopyOfInputs(const RunBindings& bindings, const StagingLayout& layout,
                           std::vector<Operation>& operations) const;
-  // Enqueues the copies of all other inputs. Whoever calls may change pageable memory when this
-  // returns.
+  // Enqueues the copies of all other inputs. The caller may change pageable memory after the
+  // return.
   Status SendInputs(const RunBindings& bindings, const StagingLayout& layout, CUstream stream);
 
-  // Enqueues the copies of outputs behind a run, and notes the outputs that come through the host's
-  // buffer. When the run is waited for, TakePieces waits for their copies and gives the caller each
-  // piece as it comes; TakeWhole, when the run has ended, gives the others; DropOutputs forgets
-  // them.
+  // Enqueues the copies of outputs after a run, and records the outputs that pass through the
+  // host's buffer. When the host waits for the run, TakePieces waits for the copies of outputs in
+  // pieces and copies each piece to the caller as it arrives; TakeWhole copies the other outputs
+  // after the run has ended; DropOutputs discards them.
   Status FetchOutputs(const RunBindings& bindings, const StagingLayout& layout, CUstream stream);
   bool has_outputs() const { return !outputs_.empty(); }
   Status TakePieces();
@@ -54,7 +54,7 @@ class Staging {
   struct WaitingOutput {
     StagedTensor staged;
     void* user = nullptr;
-    size_t first_piece = 0;  // of kPieces, in pieces_done_
+    size_t first_piece = 0;  // kPieces: index of the first piece in pieces_done_
   };
 
   std::byte* HostAt(size_t offset) const { return static_cast<std::byte*>(host_.get()) + offset; }

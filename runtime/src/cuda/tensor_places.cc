@@ -7,28 +7,28 @@ namespace fusec::runtime {
 namespace {
 
 constexpr size_t kMaxMappedBytes = 64 << 10;
-// Smaller ones are copied to staging faster than a graph gets other addresses.
+// Copying fewer bytes to staging takes less time than changing an address in the graph.
 constexpr size_t kMinPinnedReadBytes = 8 << 10;
-// All of these that the kernel may copy, or fewer and staging.
+// The kernel has enough segments for all such inputs, or for fewer of them and the staged inputs.
 static_assert(TensorPlaces::kMaxCopyKernelBytes / kMinPinnedReadBytes <=
               CudaInputCopy::kMostSegments);
-// Smaller ones are copied to staging faster than the driver takes a copy.
+// Copying fewer bytes to staging takes less time than enqueuing a copy in the driver.
 constexpr size_t kMinPinnedInputBytes = 32 << 10;
 
-// Tensors in staging start at multiples of 256 bytes.
+// Tensors in staging are aligned to 256 bytes.
 constexpr size_t RoundUp(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 bool IsAligned(const TensorBinding& binding) {
   return reinterpret_cast<uintptr_t>(binding.data) % TensorPlaces::kVectorBytes == 0;
 }
 
-// Whether kernels or copies are given the address that the caller bound, not one in staging.
+// Whether kernels or the copy kernel get the address that the caller bound, not one in staging.
 bool NamesAddress(TensorPlace place) {
   return place == TensorPlace::kDevice || place == TensorPlace::kPinnedMapped ||
          place == TensorPlace::kPinnedRead;
 }
 
-// Whether only kernels that allow it store to the buffer, and nothing reads it.
+// Whether no step reads the buffer, and only kernels that permit page-locked outputs store to it.
 bool MayBeMapped(int buffer, const Target& target) {
   const auto has = [buffer](const std::vector<int>& buffers) {
     return std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
@@ -69,7 +69,7 @@ TensorPlace TensorPlaces::PlaceOfOutput(size_t output, const TensorBinding& bind
 
 void TensorPlaces::Choose(const RunBindings& bindings) {
   inputs_.clear();
-  size_t kernel_bytes = 0;  // that the kernel would copy
+  size_t kernel_bytes = 0;  // bytes that the kernel would copy
   for (const TensorBinding& input : bindings.inputs) {
     const TensorPlace place = PlaceOfInput(input);
     inputs_.push_back(place);
@@ -110,7 +110,7 @@ void TensorPlaces::AppendTo(std::vector<uint64_t>& key, const RunBindings& bindi
 StagingLayout TensorPlaces::LayOut(const RunBindings& bindings) const {
   StagingLayout layout;
   size_t end = 0;
-  // Gives all tensors of a place room.
+  // Assigns room in staging to all tensors with this place.
   const auto add = [&](TensorPlace place, std::span<const TensorBinding> tensors,
                        const std::vector<TensorPlace>& places, std::vector<StagedTensor>& staged) {
     for (size_t i = 0; i < tensors.size(); ++i) {

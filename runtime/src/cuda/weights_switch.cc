@@ -23,7 +23,7 @@ Status WeightsSwitch::WaitForLast(Member& member, CUstream stream) {
 Status WeightsSwitch::Switch(const std::function<Status(CUstream)>& enqueue) {
   const Status enqueued = Enqueue(enqueue);
   if (enqueued) return Wait();
-  // Whoever hears of an error may free the memory that copies already enqueued would read.
+  // After an error the caller may free memory that enqueued copies still read, so wait for them.
   if (stream_) static_cast<void>(context_.driver().cuStreamSynchronize(stream_.get()));
   return enqueued;
 }
@@ -42,7 +42,7 @@ Status WeightsSwitch::Enqueue(const std::function<Status(CUstream)>& enqueue) {
     FUSEC_RT_ASSIGN(switched_, CreateEvent(context_, false));
     FUSEC_RT_ASSIGN(stream_, CreateStream(context_));
   }
-  const std::lock_guard lock(mutex_);  // no member comes or goes
+  const std::lock_guard lock(mutex_);  // so that members neither join nor leave
   const Gate::Closed alone(gate_);
   return EnqueueBehindRuns(enqueue);
 }
@@ -50,7 +50,7 @@ Status WeightsSwitch::Enqueue(const std::function<Status(CUstream)>& enqueue) {
 Status WeightsSwitch::EnqueueBehindRuns(const std::function<Status(CUstream)>& enqueue) {
   const CUstream stream = stream_.get();
   for (const Member* member : members_) {
-    // Nobody records behind runs on an executor's own stream.
+    // Runs on an executor's own stream record no event, so it is recorded here.
     if (member->is_on_own_stream) {
       FUSEC_RT_TRY(
           FUSEC_CUDA(context_, "new weights", cuEventRecord, member->done, member->own_stream));

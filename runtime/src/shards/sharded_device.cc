@@ -16,7 +16,7 @@ std::string FolderOf(const Artifact& artifact, const Step& step) {
   return artifact.path() + "/" + step.folder;
 }
 
-// By part: its GPU.
+// The GPU of each part; empty on the CPU.
 std::vector<int> PlacesOf(size_t parts, const std::vector<int>& ordinals) {
   std::vector<int> places;
   for (size_t i = 0; i < parts && !ordinals.empty(); ++i)
@@ -28,7 +28,7 @@ std::string DeviceName(const std::vector<int>& places, size_t part) {
   return places.empty() ? "cpu" : Text("cuda:", places[part]);
 }
 
-// That what the whole says of a tensor is what the part says.
+// Checks that the tensors of a part agree with the whole program's manifest.
 Status CheckTensors(const Manifest& whole, const std::string& folder,
                     const std::vector<TensorSignature>& tensors, const std::vector<int>& buffers,
                     const char* what) {
@@ -56,7 +56,7 @@ class ShardedDevice : public Device {
     for (size_t i = 0; i < steps.size(); ++i) {
       const std::string folder = FolderOf(program_.artifact, steps[i]);
       FUSEC_RT_TRY(program_.artifact.ReadFile(
-          steps[i].folder + "/manifest.json"));  // which has the hashes of the others
+          steps[i].folder + "/manifest.json"));  // it has the hashes of the other files
       ProgramPart part;
       FUSEC_RT_ASSIGN(part.program,
                       Program::LoadPart(folder, DeviceName(program_.ordinals, i).c_str()));
@@ -92,8 +92,8 @@ class ShardedDevice : public Device {
     return std::unique_ptr<Executor>(std::move(executor));
   }
 
-  // Runs that are enqueued see all parts before, or all after it. A part that cannot take its
-  // weights leaves the others as they were.
+  // Every run sees either the old or the new weights of all parts. If a part cannot load its new
+  // weights, the others get their old ones back.
   Status UpdateWeights(std::unique_ptr<Artifact> weights, std::span<const ConstantPart>) override {
     const Gate::Closed alone(program_.runs);
     for (size_t i = 0; i < program_.parts.size(); ++i) {
@@ -110,7 +110,7 @@ class ShardedDevice : public Device {
     return Fail(FUSEC_BAD_USAGE, "adapters of a sharded program are loaded into its part ",
                 program_.parts.back().step->name);
   }
-  // Each part takes what it has of the rows, in the order in which they are given.
+  // Each part gets those of the rows that it has, in the given order.
   Status UpdateRows(const RowUpdate& update) override {
     const Table& table = *update.table;
     const bool is_whole = table.parts.size() == 1 && table.parts.front().rows == table.rows &&
@@ -154,7 +154,7 @@ class ShardedDevice : public Device {
     of_part.id_dtype = FUSEC_I64;
     of_part.rows = rows.data();
     of_part.count = static_cast<int64_t>(ids.size());
-    of_part.stream = nullptr;  // whose memory is this call's
+    of_part.stream = nullptr;  // waits, because its memory belongs to this call
     return Forward(static_cast<size_t>(part.step), of_part);
   }
 
@@ -165,7 +165,8 @@ class ShardedDevice : public Device {
                                                              program_.parts[part].step->folder);
   }
 
-  // That each element of a table is in one part, which has as many rows and columns.
+  // Checks that each element of a table is in exactly one part, and that the parts' tables have the
+  // stated rows and columns.
   Status CheckTables() const {
     for (const Table& table : program_.artifact.manifest().tables) {
       if (!table.fixed.empty()) continue;
@@ -212,7 +213,7 @@ class ShardedDevice : public Device {
 
   ShardedProgram program_;
   std::string name_;
-  std::string weights_path_;  // of the weights that the parts have
+  std::string weights_path_;  // path of the parts' current weights
 };
 
 }  // namespace

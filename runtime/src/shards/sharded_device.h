@@ -9,16 +9,18 @@
 
 namespace fusec::runtime {
 
-// Whether the steps of the artifact are runs of others, in folders of its own.
+// Whether the artifact is sharded: its steps are runs of other artifacts in its folder.
 bool IsSharded(const Manifest& manifest);
 
-// The parts on the GPUs `ordinals`, in turn, and the last one, which the others work for, on the
-// first; on the CPU if there are none. Loads them all.
+// Loads all parts of a sharded artifact, distributed in turn over the GPUs `ordinals`; the last
+// part, which uses the results of the others, is on the first GPU. Without ordinals they are on the
+// CPU.
 StatusOr<std::unique_ptr<Device>> CreateShardedDevice(const Artifact& artifact,
                                                       std::vector<int> ordinals);
-// What that would find missing on this machine, as CheckCpuDevice has it.
+// The error that CreateShardedDevice would return on this machine, without reading weights.
 Status CheckShardedDevice(const Artifact& artifact, const std::vector<int>& ordinals);
-// Whether CreateShardedDevice(artifact, {0}) is worth trying.
+// Whether a sharded artifact should be loaded on the GPU by default: CudaUsable holds for its last
+// part, or that part has no CPU target.
 StatusOr<bool> ShardsCanUseCuda(const Artifact& artifact);
 
 }  // namespace fusec::runtime

@@ -5,7 +5,7 @@
 namespace fusec::runtime {
 namespace {
 
-// The same error of a part, which has no place in the whole program else.
+// Prefixes the error of a part with the part's name.
 Status InPart(const ProgramPart& part, const Status& status) {
   if (status) return {};
   return Fail(status.error().code, part.step->name, ": ", status.error().message);
@@ -45,7 +45,7 @@ size_t ShardedExecutor::scratch_bytes() const {
   return bytes;
 }
 
-// Where a part finds a tensor of the whole program.
+// The memory in which a part finds a tensor of the whole program.
 StatusOr<TensorBinding> ShardedExecutor::Find(size_t part, int buffer, const RunBindings& bindings,
                                               std::byte* arena) const {
   const Manifest& manifest = program_.artifact.manifest();
@@ -81,7 +81,7 @@ Status ShardedExecutor::BindPart(size_t number, const RunBindings& bindings, std
     FUSEC_RT_ASSIGN(const TensorBinding from, Find(number, part.step->inputs[i], bindings, arena));
     if (BytesOf(manifest.inputs[i].dtype, dims) != static_cast<int64_t>(from.bytes)) {
       return Fail(FUSEC_BAD_ARTIFACT, part.step->name, ": input \"", manifest.inputs[i].name,
-                  "\" has other sizes than in the whole");
+                  "\" has other sizes than in the whole program");
     }
     FUSEC_RT_TRY(context.BindInput(static_cast<int>(i), from.data, dims, from.on_device));
   }
@@ -129,8 +129,8 @@ Status ShardedExecutor::RunAsync(const RunBindings& bindings, void* stream) {
   return started;
 }
 
-// The first part that met an error tells it: what others then did with its results is nobody's
-// concern.
+// Returns the error of the first part that has one; errors of later parts may be consequences of
+// it.
 Status ShardedExecutor::Synchronize() {
   Status result;
   for (size_t part = 0; part < contexts_.size(); ++part) {
@@ -158,7 +158,7 @@ StatusOr<std::vector<double>> ShardedExecutor::MeasureRuns(const RunBindings& bi
 }
 
 StatusOr<std::vector<double>> ShardedExecutor::MeasureSteps(const RunBindings& bindings) {
-  FUSEC_RT_TRY(Run(bindings));  // so that every part has what it reads
+  FUSEC_RT_TRY(Run(bindings));  // so that the inputs of every part are computed
   std::vector<double> times_us;
   for (size_t part = 0; part < contexts_.size(); ++part) {
     auto times = contexts_[part]->MeasureRuns(1);

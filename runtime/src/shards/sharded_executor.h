@@ -18,19 +18,20 @@ namespace fusec::runtime {
 struct ProgramPart {
   std::unique_ptr<Program> program;
   const Step* step = nullptr;
-  std::vector<int> symbols;  // by symbol of the part: its number in the whole
+  std::vector<int> symbols;  // by symbol of the part: its index in the whole program
 };
 
-// What the contexts of a sharded program share.
+// The state that all contexts of a sharded program share.
 struct ShardedProgram {
   const Artifact& artifact;
-  std::vector<ProgramPart> parts;  // by step; the last one gives what the caller waits for
+  std::vector<ProgramPart> parts;  // by step; the last one computes the outputs
   std::vector<int> ordinals = {};  // by part: its GPU; empty on the CPU
-  Gate runs = {};                  // which are inside while they are enqueued; updates close it
+  Gate runs = {};                  // runs are inside while they are enqueued; updates close it
 };
 
-// Runs the parts of a sharded program, each in a context of its own. What parts hand over lies in
-// memory that PartLinks gives: shards write there what the dense part reads, without a copy.
+// Runs the parts of a sharded program, each in its own context. Tensors that are passed between
+// parts are in memory of PartLinks: shards write their results there, and the dense part reads them
+// without a copy.
 class ShardedExecutor : public Executor {
  public:
   static StatusOr<std::unique_ptr<ShardedExecutor>> Create(ShardedProgram& program);
@@ -46,7 +47,7 @@ class ShardedExecutor : public Executor {
   // See PartLinks::Measure.
   StatusOr<std::vector<double>> Measure(std::span<const RunBindings> sets, int samples,
                                         int replays);
-  // Microseconds of each part alone, by step.
+  // The time of each part alone in microseconds, by step.
   StatusOr<std::vector<double>> MeasureSteps(const RunBindings& bindings);
 
  private:
@@ -59,7 +60,7 @@ class ShardedExecutor : public Executor {
 
   ShardedProgram& program_;
   std::unique_ptr<PartLinks> links_;
-  std::vector<std::unique_ptr<Context>> contexts_;  // by part; they end before the links do
+  std::vector<std::unique_ptr<Context>> contexts_;  // by part; destroyed before links_
   int64_t arena_bytes_ = 0;
   std::byte* arena_ = nullptr;
 };

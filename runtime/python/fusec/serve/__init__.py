@@ -4,8 +4,8 @@
 
     serve.run(fusec.serve.app("model_fused"))          # the same, as an application of Ray Serve
 
-Requests are gathered into batches, answered in the Open Inference Protocol (Triton's clients speak it), and go on while weights, rows and
-adapters change. Only `app` needs Ray. An application is served over gRPC, too, where Ray's proxies have the methods:
+Requests are gathered into batches and answered in the Open Inference Protocol, which Triton's clients use, and serving continues while
+weights, rows and adapters change. Only `app` needs Ray. An application is also served over gRPC if Ray's proxies have the methods:
 
     serve.start(grpc_options={"port": 8001, "grpc_servicer_functions": [fusec.serve.GRPC_SERVICER]})
 """
@@ -29,6 +29,6 @@ GRPC_SERVICER = "fusec.serve._grpc.add_to_server"
 def __getattr__(name: str) -> Any:
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fusec.serve._deployment import app  # which imports Ray
+    from fusec.serve._deployment import app  # imported here because it imports Ray
 
     return app

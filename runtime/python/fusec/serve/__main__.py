@@ -46,7 +46,7 @@ def _resource(text: str) -> tuple[str, float]:
 
 
 def shard_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Ray's options for the deployments of shards."""
+    """Ray's options for the deployments of shards, from the command line."""
     resources: dict[str, Any] = {"num_cpus": arguments.shard_cpus, "num_gpus": arguments.shard_gpus}
     if arguments.shard_memory is not None:
         resources["memory"] = arguments.shard_memory
@@ -65,33 +65,33 @@ def parser() -> argparse.ArgumentParser:
         "adapters); without it they are off.",
     )
     add = parser.add_argument
-    add("models", nargs="*", type=_model, metavar="[NAME=]FOLDER", help="an artifact, and what requests call it (the folder's name)")
+    add("models", nargs="*", type=_model, metavar="[NAME=]FOLDER", help="an artifact, and its name in requests (the folder's name)")
     add("--http", type=_address, default=("127.0.0.1", 8000), metavar="HOST:PORT", help="where to listen (127.0.0.1:8000)")
-    add("--grpc", type=_grpc_port, metavar="HOST:PORT", help="listen for gRPC, too: 0.0.0.0:8001, as it takes no other host (off)")
+    add("--grpc", type=_grpc_port, metavar="HOST:PORT", help="also listen for gRPC, at 0.0.0.0:PORT; no other host is possible (off)")
     add(
         "--direct-http",
         type=_address,
         metavar="HOST:PORT",
-        help="replicas of models listen themselves, too, each on its node, and answer requests for their model without Ray's proxies (off)",
+        help="replicas of models also listen themselves, each on its node, and answer requests for their model without Ray's proxies (off)",
     )
     add("--direct-grpc", type=_address, metavar="HOST:PORT", help="the same for gRPC (off)")
-    add("--repository", metavar="FOLDER", help="the folder that requests may load artifacts, weights and adapters from")
-    add("--device", help='"cpu", "cuda" or "cuda:1"; a GPU where the artifact and the machine have one')
-    add("--replicas", type=int, default=1, help="of each model (1)")
-    add("--gpus", type=float, default=0.0, help="of each replica, which may be a fraction (0)")
-    add("--cpus", type=float, default=1.0, help="of each replica (1)")
-    add("--shard-replicas", type=int, help="of each shard of a sharded artifact (2 where the cluster has that free, else 1)")
-    add("--shard-cpus", type=float, default=1.0, help="of each of these (1)")
-    add("--shard-gpus", type=float, default=0.0, help="of each, which may be a fraction (0)")
-    add("--shard-memory", type=int, metavar="BYTES", help="that each asks the cluster for (what the plan gives its shard)")
-    add("--shard-resource", type=_resource, action="append", default=[], metavar="NAME=COUNT", help="of the cluster's own, of each")
-    add("--gateways", type=int, default=1, help="replicas of the deployment that clients ask (1)")
-    add("--max-rows", type=int, default=batch.max_rows, help=f"of a batch ({batch.max_rows})")
-    add("--max-delay-ms", type=float, default=batch.max_delay_ms, help=f"that a request waits for others ({batch.max_delay_ms:g})")
-    add("--max-queue", type=int, default=batch.max_queue, help=f"requests that wait in a replica; one more gets 429 ({batch.max_queue})")
-    add("--lanes", type=int, default=batch.lanes, help=f"batches that a replica runs at a time ({batch.lanes})")
-    add("--timeout-ms", type=float, default=batch.timeout_ms, help="after which a request gets 504 (none)")
-    add("--max-body-mb", type=float, default=gateway.max_body_bytes / 2**20, help=f"of a request ({gateway.max_body_bytes >> 20})")
+    add("--repository", metavar="FOLDER", help="the folder from which requests may load artifacts, weights and adapters")
+    add("--device", help='"cpu", "cuda" or "cuda:1" (a GPU if the artifact and the machine have one)')
+    add("--replicas", type=int, default=1, help="replicas of each model (1)")
+    add("--gpus", type=float, default=0.0, help="GPUs of each replica, which may be a fraction (0)")
+    add("--cpus", type=float, default=1.0, help="CPUs of each replica (1)")
+    add("--shard-replicas", type=int, help="replicas of each shard of a sharded artifact (2 if the cluster has room, else 1)")
+    add("--shard-cpus", type=float, default=1.0, help="CPUs of each replica of a shard (1)")
+    add("--shard-gpus", type=float, default=0.0, help="GPUs of each replica of a shard, which may be a fraction (0)")
+    add("--shard-memory", type=int, metavar="BYTES", help="memory of each replica of a shard (that of its tables in the plan)")
+    add("--shard-resource", type=_resource, action="append", default=[], metavar="NAME=COUNT", help="a custom Ray resource of each")
+    add("--gateways", type=int, default=1, help="replicas of the gateway, which receives requests (1)")
+    add("--max-rows", type=int, default=batch.max_rows, help=f"the most rows of a batch ({batch.max_rows})")
+    add("--max-delay-ms", type=float, default=batch.max_delay_ms, help=f"how long a request waits for others ({batch.max_delay_ms:g})")
+    add("--max-queue", type=int, default=batch.max_queue, help=f"waiting requests of a replica; one more gets 429 ({batch.max_queue})")
+    add("--lanes", type=int, default=batch.lanes, help=f"batches that a replica runs at the same time ({batch.lanes})")
+    add("--timeout-ms", type=float, default=batch.timeout_ms, help="the time after which a request gets 504 (none)")
+    add("--max-body-mb", type=float, default=gateway.max_body_bytes / 2**20, help=f"limit of a request ({gateway.max_body_bytes >> 20})")
     return parser
 
 

@@ -1,5 +1,5 @@
-"""Requests of one model, gathered into batches: an event loop gathers, and each lane, a thread with a context of the model, runs one batch
-while the next one gathers."""
+"""Gathers requests of one model into batches. An event loop gathers; each lane, which is a thread with a context of the model, runs one
+batch while the next one is gathered."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from fusec.serve._statistics import Run
 
 logger = logging.getLogger("fusec.serve")
 _LATELY_S = 1.0
-_MANY = 8  # requests at once
+_MANY = 8  # waiting requests from which Crowd draws conclusions
 
 
 @dataclass(frozen=True)
 class BatchOptions:
     """How requests are gathered."""
 
-    max_rows: int = 1024  # of a batch; a larger request is a batch of its own
-    max_delay_ms: float = 1.0  # that the first request of a batch waits for others, if others may come (Crowd)
-    max_queue: int = 1024  # requests that wait; one more gets 429
-    lanes: int = 2  # batches that run at a time
-    timeout_ms: float = 0.0  # of a request that gives none itself; 0 for no limit
+    max_rows: int = 1024  # the most rows of a batch; a larger request runs alone
+    max_delay_ms: float = 1.0  # how long the first request of a batch waits for others, if others may come (Crowd)
+    max_queue: int = 1024  # the most waiting requests; one more gets 429
+    lanes: int = 2  # batches that run at the same time
+    timeout_ms: float = 0.0  # timeout of requests that do not state one; 0 for no limit
 
 
 class Lane:
@@ -43,10 +43,10 @@ class Lane:
         self._model, self._signature = model, signature
         self._context = model.context()
         self._memory: list[np.ndarray] = [np.empty(0, np.uint8)] * len(signature.inputs)
-        self.runs: list[Run] = []  # of the model, that the last batch needed, in the order of its requests
+        self.runs: list[Run] = []  # the runs of the model for the last batch, in the order of its requests
 
     def run(self, requests: Sequence[Request]) -> list[list[np.ndarray] | Exception]:
-        """The results of each request, or what it failed with: a request that the model refuses does not fail the others."""
+        """The results of each request, or its error: a request that the model refuses does not fail the others."""
         self.runs = []
         return self._run(requests)
 
@@ -63,7 +63,7 @@ class Lane:
             rows = sum(request.rows for request in requests)
             self.runs.append(Run(rows, len(requests), joined - start, computed - joined, split - computed))
             return answers
-        except RequestError as error:  # of shards that do not answer
+        except RequestError as error:  # raised if shards do not answer
             return [error] * len(requests)
         except BadInput as error:
             if len(requests) == 1:
@@ -79,7 +79,7 @@ class Lane:
         inputs = []
         for i, spec in enumerate(self._signature.inputs):
             if not spec.shape or spec.shape[0] not in self._signature.joined:
-                inputs.append(first.arrays[i])  # all have the same
+                inputs.append(first.arrays[i])  # it is the same in all requests
                 continue
             out = self._array(i, (sizes[str(spec.shape[0])], *first.arrays[i].shape[1:]), spec.dtype)
             self._signature.join(requests, i, out)
@@ -87,7 +87,7 @@ class Lane:
         return inputs
 
     def _array(self, i: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An array in the memory of input `i`, which is page-locked where the model is on a GPU, and grows."""
+        """An array in the memory of input `i`, which grows as needed and is page-locked if the model is on a GPU."""
         count = math.prod(shape) * dtype.itemsize
         if self._memory[i].size < count:
             self._memory[i] = np.asarray(self._model.allocate_host((max(count, 2 * self._memory[i].size),), "u8"))
@@ -95,14 +95,15 @@ class Lane:
 
 
 class Crowd:
-    """How many requests there were at once lately. Where clients wait for their answers before they ask again, nobody is left to wait for
-    when all of them have asked: the next batch need not be delayed. Few requests say nothing of that."""
+    """Tracks how many requests waited or ran at the same time recently. If each client waits for its answer before it sends the next
+    request, and there are as many requests as recently, then all clients have sent theirs, and the next batch need not be delayed. A small
+    number of requests allows no such conclusion."""
 
     def __init__(self) -> None:
         self._end, self._most, self._most_before = 0.0, 0, 0
 
     def is_all(self, present: int, now: float) -> bool:
-        """Notes the requests that are there, and says whether more are to be expected."""
+        """Records the number of requests that wait or run, and returns whether these are all that can be expected."""
         if now >= self._end:
             self._most_before = self._most if now < self._end + _LATELY_S else 0
             self._end, self._most = now + _LATELY_S, 0
@@ -115,19 +116,19 @@ Deliver = Callable[[list[np.ndarray] | Exception, int], None]
 
 
 class Waiting:
-    """A request in the queue. `deliver` is called once in the event loop: with its results or what it failed with, and the version of the
-    model that computed them. It is not called for a request that was cancelled."""
+    """A request in the queue. `deliver` is called once in the event loop, with its results or its error and the version of the model that
+    computed them. It is not called for a request that was cancelled."""
 
     __slots__ = ("request", "deliver", "since", "is_done", "timer")
 
     def __init__(self, request: Request, deliver: Deliver):
         self.request, self.since, self.is_done = request, time.perf_counter(), False
         self.deliver: Deliver | None = deliver
-        self.timer: asyncio.TimerHandle | None = None  # of its deadline
+        self.timer: asyncio.TimerHandle | None = None  # for its deadline
 
     def cancel(self) -> None:
-        """Lets the request leave the queue before it is run; of a batch that runs already, its results are dropped."""
-        self.is_done, self.deliver = True, None  # which may hold this: the request's memory is not left to the garbage collector
+        """Removes the request from the queue before it is run; if its batch runs already, its results are dropped."""
+        self.is_done, self.deliver = True, None  # breaks a possible reference cycle, so that the memory is freed at once
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -143,9 +144,9 @@ class Waiting:
 
 
 class Batcher:
-    """Answers requests in batches. Everything but the lanes runs in one event loop, in calls of it: a request has no task of its own.
+    """Answers requests in batches. Everything except the lanes runs in callbacks of one event loop; a request has no task.
 
-    `version` is asked when a batch begins, and its answer given with the results.
+    `version` is called when a batch begins; its result is delivered with the results of the batch.
     """
 
     def __init__(self, model: Any, signature: Signature, options: BatchOptions, metrics: Metrics, version: Callable[[], int] = lambda: 0):
@@ -154,16 +155,16 @@ class Batcher:
         self._threads = concurrent.futures.ThreadPoolExecutor(options.lanes, "fusec-lane")
         self._queue: collections.deque[Waiting] = collections.deque()
         self._queued_rows, self._running_requests, self._crowd = 0, 0, Crowd()
-        self._is_due = False  # a look at the queue in this turn of the loop
-        self._timer: asyncio.TimerHandle | None = None  # the next one, when the first request has waited
-        # Of joined dims, how large they may grow: of that which max_rows counts, it says so already.
+        self._is_due = False  # whether a look at the queue is scheduled for this turn of the loop
+        self._timer: asyncio.TimerHandle | None = None  # for the next look, when the first request has waited long enough
+        # The upper bounds of joined dims; that of row_dim is omitted if max_rows is the tighter limit.
         limits = {name: signature.dims[name][1] for name in signature.joined}
         self._limits = [(name, most) for name, most in limits.items() if name != signature.row_dim or most < options.max_rows]
         self._is_closed = False
-        self.has_failed = False  # since somebody looked: a batch, of which no request was to blame
+        self.has_failed = False  # whether a batch has failed through no fault of its requests since the last health check
 
     async def submit(self, request: Request, timeout_ms: float | None = None) -> tuple[list[np.ndarray], int]:
-        """The results of a request, in the model's order, and the version of the model that computed them."""
+        """Runs a request; returns its results in the model's order, and the version of the model that computed them."""
         answer = asyncio.get_running_loop().create_future()
 
         def deliver(result: list[np.ndarray] | Exception, version: int) -> None:
@@ -173,11 +174,11 @@ class Batcher:
                 answer.set_result((result, version))
 
         waiting = self.begin(request, deliver, timeout_ms)
-        answer.add_done_callback(lambda _: waiting.cancel())  # of a cancelled one, too
+        answer.add_done_callback(lambda _: waiting.cancel())  # called for a cancelled future, too
         return await answer
 
     def begin(self, request: Request, deliver: Deliver, timeout_ms: float | None = None) -> Waiting:
-        """Puts a request into the queue. Raises RequestError where it may not wait there."""
+        """Puts a request into the queue. Raises RequestError if the queue is full or closed."""
         if self._is_closed:
             raise Unavailable("the model is being unloaded")
         if len(self._queue) >= self._options.max_queue:
@@ -201,7 +202,7 @@ class Batcher:
         waiting.end(DeadlineExceeded(f"no answer within {limit:g} ms"), 0)
 
     async def close(self) -> None:
-        """Refuses new requests, and returns when those that were accepted have their answers."""
+        """Refuses new requests, and returns when the accepted ones have been answered."""
         self._is_closed = True
         self._look_soon()
         while self._queue or self._running_requests:
@@ -211,13 +212,13 @@ class Batcher:
         self._threads.shutdown(wait=False)
 
     def _look_soon(self) -> None:
-        """Looks at the queue when this turn of the loop has read what clients have sent."""
+        """Schedules a look at the queue after this turn of the loop, which may read more requests."""
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._look)
 
     def _look(self) -> None:
-        """Starts the batches that can be started now, and says when to look again."""
+        """Starts the batches that can be started, and schedules the next look."""
         self._is_due = False
         if self._timer is not None:
             self._timer.cancel()
@@ -231,19 +232,19 @@ class Batcher:
             self._start(self._take())
 
     def _may_grow(self, now: float) -> bool:
-        """Whether others may come that share a run with those that wait."""
+        """Whether more requests may come that could share a run with the waiting ones."""
         is_all = self._crowd.is_all(len(self._queue) + self._running_requests, now)
         return self._signature.can_join and not self._is_closed and not is_all
 
     def _drop_cancelled(self) -> bool:
-        """Whether a request is left that somebody waits for."""
+        """Drops cancelled requests at the front, and returns whether another request waits."""
         while self._queue and self._queue[0].is_done:
             self._queued_rows -= self._queue.popleft().request.rows
         self._metrics.queued = len(self._queue)
         return bool(self._queue)
 
     def _take(self) -> list[Waiting]:
-        """The first request, and those behind it that may share its run and fit there."""
+        """Takes the first request, and the later ones that may share its run and fit into it."""
         first = self._queue.popleft()
         batch, left, left_rows = [first], collections.deque(), 0
         key, rows, most = first.request.key, first.request.rows, self._options.max_rows
@@ -263,7 +264,7 @@ class Batcher:
         return batch
 
     def _grows(self, sizes: dict[str, int], request: Request) -> bool:
-        """Adds the sizes of a request to those of a batch, if they fit there."""
+        """Adds the sizes of a request to those of a batch if they fit; returns whether they do."""
         if any(sizes[name] + request.sizes[name] > most for name, most in self._limits):
             return False
         for name, _ in self._limits:
@@ -308,7 +309,7 @@ class Batcher:
             answers = [RequestError(f"the model failed: {failed}", 500) for _ in batch]
         self._metrics.note_batch(sum(waiting.request.rows for waiting in batch), len(batch), end - start)
         self._metrics.wait_seconds.note_all([start - waiting.since for waiting in batch])
-        run_of_each = (i for i, run in enumerate(runs) for _ in range(run.requests))  # the refused have none
+        run_of_each = (i for i, run in enumerate(runs) for _ in range(run.requests))  # refused requests have none
         answered: list[list[Waiting]] = [[] for _ in runs]
         for waiting, answer in zip(batch, answers):
             run = None if isinstance(answer, BaseException) else next(run_of_each)

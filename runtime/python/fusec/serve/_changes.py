@@ -1,8 +1,8 @@
-"""What has changed a model since it was loaded: the log that every replica of it follows.
+"""The log of a model's changes after it was loaded, which every replica follows.
 
-A change has a version, which counts from 2 on: 1 is the artifact as it was loaded. A log keeps what a replica that comes later needs, and
-no more: new weights end the time of older ones and of rows, an adapter that of the adapter before in its slot, and rows of one table become
-one change.
+A change has a version, which counts from 2 on; version 1 is the artifact as it was loaded. A log keeps only the changes that a replica that
+starts later needs: new weights supersede older weights and rows, an adapter supersedes the previous one in its slot, and all rows of one
+table are merged into one change.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Change:
-    """weights: `path` is an artifact of fusec.refit. rows: `ids` and `rows` go into the table `subject`. adapter: `path` is loaded into the
-    slot `subject`, or "" empties it. load and unload: the model of the artifact at `path`, and none."""
+    """A change, by its kind. weights: the weights of `path`, an artifact of fusec.refit. rows: `ids` and `rows` for the table `subject`.
+    adapter: loads `path` into the slot `subject`; "" empties the slot. load: loads the artifact at `path`. unload: frees the model."""
 
     kind: str
     subject: str = ""
@@ -26,16 +26,16 @@ class Change:
 
     @property
     def what(self) -> tuple[str, str, str]:
-        """What tells it from other changes that a model may have been tried with, but for rows."""
+        """A key that identifies a change which was tried on a model (not for rows)."""
         return self.kind, self.subject, self.path
 
     @property
     def brings_weights(self) -> bool:
-        """Whether it says which artifact the weights are of, or that there are none."""
+        """Whether it determines the artifact of the weights, or that there are none."""
         return self.kind in ("weights", "load", "unload")
 
     def ends(self, older: Change) -> bool:
-        """Whether nothing is left of an older change."""
+        """Whether it supersedes an older change completely."""
         if self.kind in ("load", "unload"):
             return True
         if self.kind == "weights":
@@ -51,7 +51,7 @@ class ChangeLog:
         self.changes: list[Change] = []
 
     def add(self, change: Change) -> Change:
-        """Keeps a change, and gives it the next version unless it has one, as those from another log have."""
+        """Adds a change. It gets the next version unless it has one already, as changes from another log do."""
         self.version = change.version or self.version + 1
         change = replace(change, version=self.version)
         self.changes = [older for older in self.changes if not change.ends(older)]
@@ -65,16 +65,16 @@ class ChangeLog:
 
     @property
     def is_unloaded(self) -> bool:
-        """Whether the model was unloaded, and not loaded again."""
+        """Whether the model was unloaded and not loaded again."""
         return any(change.kind == "unload" for change in self.changes)
 
     def since(self, version: int) -> list[Change]:
-        """What a replica has to apply that is at `version`."""
+        """The changes that a replica at `version` has to apply."""
         return [change for change in self.changes if change.version > version]
 
 
 def _merged(older: Change, newer: Change) -> Change:
-    """The rows of both; of an id that both have, the newer row."""
+    """The rows of both changes; if both have an id, the newer row."""
     assert older.ids is not None and older.rows is not None and newer.ids is not None and newer.rows is not None
     ids = np.concatenate([older.ids, newer.ids])[::-1]
     rows = np.concatenate([older.rows, newer.rows])[::-1]

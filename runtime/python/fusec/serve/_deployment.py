@@ -1,4 +1,4 @@
-"""fusec.serve on Ray Serve: an application of one deployment for HTTP, one for each model, and one that keeps the replicas alike."""
+"""fusec.serve on Ray Serve: an application has the gateway, one deployment for each model, and the ledger that keeps replicas alike."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fusec.serve._shard_server import ShardedModelServer
 from fusec.serve._statistics import Statistics
 
 logger = logging.getLogger("fusec.serve")
-_ATTEMPTS = 4  # of a request, on other replicas where one dies
+_ATTEMPTS = 4  # attempts of a request, each on another replica if one has died
 
 
 @serve.deployment(name="Ledger", max_ongoing_requests=MOST_ONGOING, logging_config=QUIET, ray_actor_options={"num_cpus": 0})
@@ -77,8 +77,8 @@ class LedgerDeployment:
 
 @serve.deployment(name="Model", max_ongoing_requests=MOST_ONGOING, logging_config=QUIET)
 class ModelDeployment:
-    """A replica of a model: its ModelServer, which follows the ledger. Of a sharded model it is the dense part, and `shards` are handles of
-    the deployments of the others. `home` is the application that clients ask, "" where it is the replica's own."""
+    """A replica of a model: a ModelServer that follows the ledger. For a sharded model it is the dense part, and `shards` are handles of
+    the deployments of the shards. `home` is the application that clients address, "" if it is the replica's own."""
 
     async def __init__(self, name: str, path: str, ledger: Any, loading: _Loading, shards: list[Any], home: str) -> None:
         if shards:
@@ -95,14 +95,15 @@ class ModelDeployment:
         await self._direct.start()
 
     async def check_health(self) -> None:
-        """Ray starts a replica again whose model does not run any more, that cannot follow the others, or does not listen any more."""
+        """Raises an error, after which Ray restarts the replica, if its model cannot run, it cannot follow the ledger, or it does not
+        listen any more."""
         self._follower.check()
         self._direct.check()
         await self._server.check_health()
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
-        """Ray's user_config: {"weights": path of an artifact of fusec.refit, "adapters": {slot: path}}. What came through the gateway lies
-        above."""
+        """Applies Ray's user_config: {"weights": path of an artifact of fusec.refit, "adapters": {slot: path}}. Changes made through the
+        gateway are applied after it."""
         unknown = set(user_config) - {"weights", "adapters"}
         if unknown:
             raise ValueError(f"user_config has {', '.join(sorted(unknown))}; it takes weights and adapters")
@@ -113,7 +114,7 @@ class ModelDeployment:
         await self._server.rebase([*weights, *adapters])
 
     async def predict(self, tensors: Mapping[str, np.ndarray], timeout_ms: float | None = None) -> dict[str, np.ndarray]:
-        """The outputs by name, for callers with a handle of Ray. Raises RequestError."""
+        """The outputs by name, for callers with a Ray handle. Raises RequestError."""
         return await self._server.predict(tensors, timeout_ms)
 
     async def infer(self, request: InferRequest) -> Any:
@@ -139,7 +140,7 @@ class ModelDeployment:
 
 @dataclass(frozen=True)
 class _Loading:
-    """How models are loaded, those of requests as those that the application begins with, which are `models`."""
+    """How models are loaded: `models`, with which the application begins, and those that requests load."""
 
     models: tuple[str, ...]
     device: str | None
@@ -149,23 +150,23 @@ class _Loading:
     shard_options: Mapping[str, Any]
 
     def bind(self, name: str, path: str, ledger: Any, options: Mapping[str, Any], home: str = "") -> Any:
-        """A deployment of the model at `path`, with these options of Ray's, and those of its shards behind it."""
+        """A deployment of the model at `path` with these options of Ray, bound to the deployments of its shards."""
         shards = bind_shards(name, path, ledger, self.device, self.shard_options, options)
         return ModelDeployment.options(**options).bind(name, path, ledger, self, shards, home)
 
 
 class _RayBackend:
-    """The models of an application, and those that were loaded since, each of which is an application of its own."""
+    """The models of an application, and those that were loaded later, each of which is a separate application."""
 
     def __init__(self, ledger: Any, loading: _Loading, app: str, handles: Mapping[str, Any] = MappingProxyType({})):
         self._ledger, self._loading, self._app, self._handles = ledger, loading, app, dict(handles)
 
     async def _call(self, name: str, method: str, *arguments: Any) -> Any:
-        """Calls a replica of a model, and another one where that dies: nothing that is called changes more than its replica."""
+        """Calls a replica of a model, and another one if that dies. Repeating is safe because calls change nothing beyond their replica."""
         return await self._retried(await self._handle(name), method, *arguments, note=name)
 
     async def _ask(self, method: str, *arguments: Any) -> Any:
-        """Calls the ledger, and the next one where that dies: what is asked twice does no harm."""
+        """Calls the ledger, and its successor if it dies. Repeating a call is safe."""
         return await self._retried(self._ledger, method, *arguments)
 
     async def _retried(self, handle: Any, method: str, *arguments: Any, note: str = "") -> Any:
@@ -175,7 +176,7 @@ class _RayBackend:
             except LOST as error:
                 logger.warning("%s of %s: a replica was lost: %s", method, note or "the ledger", type(error).__name__)
                 if note:
-                    await self._ask("note_retry", note)  # a call that nobody waits for may be dropped
+                    await self._ask("note_retry", note)  # awaited, because a call that is not awaited may be dropped
                 await asyncio.sleep(RETRY_AFTER_S * 4**attempt)
         raise Unavailable(f"no replica of {f'model {quoted(note)}' if note else 'the ledger'} answers")
 
@@ -231,7 +232,7 @@ class _RayBackend:
 
 
 class _LocalBackend(_RayBackend):
-    """The same in a replica of a model, which answers itself what is asked of that."""
+    """The same in a replica of a model, which answers requests for that model itself."""
 
     def __init__(self, server: ModelServer, ledger: Any, loading: _Loading, app: str):
         super().__init__(ledger, loading, app)
@@ -242,7 +243,7 @@ class _LocalBackend(_RayBackend):
 
 
 def _last_error(app: str) -> str:
-    """The line of fusec's in what Ray says of an application that failed, or ""."""
+    """fusec's error line in Ray's message about a failed application, or ""."""
     deployments = serve.status().applications[app].deployments.values()
     lines = re.findall(r"^fusec\.\S*: (.+)$", "\n".join(deployment.message for deployment in deployments), re.M)
     return lines[-1] if lines else ""
@@ -251,7 +252,7 @@ def _last_error(app: str) -> str:
 @serve.deployment(name="Gateway", max_ongoing_requests=MOST_ONGOING, logging_config=QUIET, ray_actor_options={"num_cpus": 0})
 @serve.ingress()
 class GatewayDeployment(GrpcGateway):
-    """What clients ask over HTTP and gRPC, in as many replicas as Ray is told."""
+    """The deployment that answers clients over HTTP and gRPC."""
 
     def __init__(self, ledger: Any, models: Mapping[str, Any], loading: _Loading) -> None:
         app = serve.get_replica_context().app_name
@@ -272,16 +273,16 @@ def app(
     shard_options: Mapping[str, Any] | None = None,
     direct: DirectOptions = DirectOptions(),
 ) -> Any:
-    """An application of Ray Serve for serve.run: the models of these artifacts over HTTP.
+    """Returns an application of Ray Serve, for serve.run, that serves these artifacts over HTTP.
 
         serve.run(fusec.serve.app("model_fused", model_options={"num_replicas": 2, "ray_actor_options": {"num_gpus": 0.5}}))
 
-    models: folders of artifacts, those of fusec shard among them. names: what requests call them; the folders' names by default. device: as
-    fusec.load takes it. batch: how requests are gathered. gateway: limits of bodies, the folder to load from, the token of requests that
-    change the server. model_options, gateway_options: Ray's own for the deployments of the models and of HTTP: num_replicas,
-    autoscaling_config, ray_actor_options, user_config and others. shard_options: the same for the deployments of shards. Where they do not
-    say it, a shard has the memory of its tables, one CPU, and two replicas if the cluster has that free, else one; Ray must be
-    initialised for that. direct: where the replicas of the models listen themselves, besides Ray's proxies.
+    models: folders of artifacts, sharded ones included. names: their names in requests; by default the folders' names. device: as for
+    fusec.load. batch: how requests are gathered. gateway: limits of bodies, the folder to load from, and the token of requests that change
+    the server. model_options, gateway_options: Ray's options for the deployments of the models and of the gateway: num_replicas,
+    autoscaling_config, ray_actor_options, user_config and others. shard_options: the same for the deployments of shards. By default a shard
+    has the memory of its tables, one CPU, and two replicas if the cluster has enough free resources, else one; Ray must be initialised to
+    know this. direct: the addresses on which replicas of the models listen themselves, in addition to Ray's proxies.
     """
     paths = [pathlib.Path(model).resolve() for model in models]
     called = [path.name for path in paths] if names is None else list(names)

@@ -1,5 +1,5 @@
-"""A replica that listens itself: a request for its model reaches it without a process of Ray's in between. All replicas of a node share the
-port (SO_REUSEPORT), and the kernel gives each connection to one of them."""
+"""A replica that listens itself: requests for its model reach it without passing another process. All replicas of a node share the port
+(SO_REUSEPORT), and the operating system gives each connection to one of them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fusec.serve._grpc import GrpcGateway, add_to_server
 from fusec.serve._http_listener import BACKLOG, Listener
 from fusec.serve._server import ModelServer
 
-_GRACE_S = 10  # in which requests that were read have their answers when the replica goes
+_GRACE_S = 10  # the time for answering requests that were read when the replica stops
 
 
 class DirectServer:
-    """Listens for a gateway in this process, and for `local`, a model of it. Made and used in one event loop."""
+    """Listens for a gateway in this process and for its model `local`. It is created and used in one event loop."""
 
     def __init__(self, gateway: Gateway, options: DirectOptions, local: ModelServer | None = None):
         self._gateway, self._options, self._local = gateway, options, local
@@ -24,7 +24,7 @@ class DirectServer:
         self._grpc: grpc.aio.Server | None = None
 
     async def start(self) -> None:
-        """Raises OSError or RuntimeError where another program has the port."""
+        """Begins to listen. Raises OSError or RuntimeError if another program uses the port."""
         if self._options.http is not None:
             listening = _shared_socket(*self._options.http)
             self._http = Listener(self._gateway, self._local)
@@ -38,12 +38,12 @@ class DirectServer:
             await self._grpc.start()
 
     def check(self) -> None:
-        """Raises where nobody listens any more."""
+        """Raises an error if it does not listen any more."""
         if self._http is not None and not self._http.is_serving:
             raise RuntimeError("the server of HTTP has ended")
 
     async def close(self) -> None:
-        """Refuses new connections, and returns when the requests that were read have their answers."""
+        """Refuses new connections, and returns when the requests that were read have been answered."""
         if self._http is not None:
             await self._http.close(_GRACE_S)
         if self._grpc is not None:

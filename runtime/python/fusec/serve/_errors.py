@@ -1,10 +1,10 @@
-"""What a request can fail with: a status of HTTP and one line."""
+"""The errors of requests: an HTTP status and one line of text."""
 
 from __future__ import annotations
 
 
 class RequestError(Exception):
-    """A request that gets no answer but a status of HTTP and one line that says why."""
+    """A request that fails with an HTTP status and one line that says why."""
 
     status = 400
 
@@ -29,18 +29,18 @@ class TooLarge(RequestError):
 
 
 class QueueFull(RequestError):
-    """As many requests wait as may."""
+    """The queue of waiting requests is full."""
 
     status = 429
 
 
 class Unavailable(RequestError):
-    """The model is unloaded, or its replica is going."""
+    """The model is unloaded, or its replica is stopping."""
 
     status = 503
 
 
 class DeadlineExceeded(RequestError):
-    """The answer was not there in the time that the request gave."""
+    """The request was not answered within its timeout."""
 
     status = 504

@@ -1,5 +1,5 @@
-"""What clients may ask of a server, whatever protocol they speak: answers, what it says of its models, and changes, which need a token and
-load from one folder. It asks a backend for the rest, and knows nothing of Ray."""
+"""The operations that clients may request, independent of the protocol: inference, descriptions of the models, and changes, which need a
+token and load only from one folder. A backend does the rest. This module does not use Ray."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", 
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """What the gateway takes, and from whom."""
+    """The limits of the gateway, and the permission to change the server."""
 
-    repository: str | None = None  # the folder that requests may load from
-    token: str | None = None  # of requests that change the server, which are off without one
+    repository: str | None = None  # the folder from which requests may load
+    token: str | None = None  # the token of requests that change the server, which are disabled without one
     max_body_bytes: int = 64 << 20
-    body_timeout_s: float = 30.0  # in which a client of HTTP has sent its body
+    body_timeout_s: float = 30.0  # the time in which an HTTP client must have sent its body
 
 
 @dataclass(frozen=True)
 class DirectOptions:
-    """Where replicas listen themselves, as (host, port): each on its own node, all at the same port."""
+    """The addresses (host, port) on which replicas listen themselves: each on its own node, all at the same port."""
 
     http: tuple[str, int] | None = None
     grpc: tuple[str, int] | None = None
@@ -44,26 +44,26 @@ class Backend(Protocol):
         """{name: {"version": 3, "ready": True, "unloaded": False}}"""
 
     async def infer(self, name: str, request: InferRequest) -> Any:
-        """What `request.answer` makes of the results."""
+        """Runs a request on its model; returns the result of `request.answer`."""
 
     async def describe(self, name: str, what: str) -> dict[str, Any]:
         """The metadata or the config of a model."""
 
     async def rows_change(self, name: str, request: HttpInfer) -> Change:
-        """The rows for a table that a body has."""
+        """Reads the rows for a table from the body of a request."""
 
     async def change(self, name: str, change: Change) -> int:
-        """Changes a model in all its replicas, and gives its new version."""
+        """Changes a model in all its replicas, and returns its new version."""
 
     async def statistics(self) -> Mapping[str, Statistics]:
-        """Of each model, over all its replicas."""
+        """The statistics of each model, over all its replicas."""
 
     async def samples(self) -> Iterable[tuple[Mapping[str, str], Iterable[tuple[str, Mapping[str, str], float]]]]:
-        """What /metrics shows: (labels, samples) of each replica."""
+        """The contents of /metrics: (labels, samples) of each replica."""
 
 
 class Gateway:
-    """Its methods raise RequestError."""
+    """The operations that clients may request. The methods raise RequestError."""
 
     def __init__(self, backend: Backend, options: GatewayOptions = GatewayOptions()):
         self.backend, self.options, self.repository = backend, options, Repository(options.repository)
@@ -72,13 +72,13 @@ class Gateway:
         if size > self.options.max_body_bytes:
             raise TooLarge(f"the body has more than {self.options.max_body_bytes} bytes")
 
-    # ---- what the server and its models are ----
+    # ---- descriptions of the server and its models ----
 
     def metadata(self) -> dict[str, Any]:
         return {"name": "fusec", "version": fusec.__version__, "extensions": _EXTENSIONS}
 
     async def is_ready(self) -> bool:
-        """Whether all models answer but those that were unloaded."""
+        """Whether all models answer, except those that were unloaded."""
         return all(model["ready"] or model["unloaded"] for model in (await self.backend.models()).values())
 
     async def is_model_ready(self, name: str, version: str) -> bool:
@@ -94,7 +94,7 @@ class Gateway:
         return await self.backend.describe(name, what)
 
     async def statistics(self, name: str, version: str) -> dict[str, Any]:
-        """Of a model, or of all."""
+        """The statistics of a model, or of all models."""
         if name:
             await self.is_model_ready(name, version)
         models, found = await self.backend.models(), await self.backend.statistics()
@@ -102,7 +102,7 @@ class Gateway:
         return {"model_stats": [found.get(model, Statistics()).described(model, models[model]["version"]) for model in wanted]}
 
     async def index(self, only_ready: bool) -> list[dict[str, Any]]:
-        """The models that are served, and the artifacts of the folder that could be."""
+        """The served models, and the artifacts of the folder that could be loaded."""
         models = await self.backend.models()
         entries = [
             {
@@ -115,20 +115,20 @@ class Gateway:
         ] + [{"name": name, "state": "UNAVAILABLE", "reason": "not loaded"} for name in self.repository.artifacts() if name not in models]
         return [entry for entry in entries if not only_ready or entry["state"] == "READY"]
 
-    # ---- what changes a model ----
+    # ---- changes of models ----
 
     def check_token(self, authorization: str) -> None:
-        """The value of the header Authorization."""
+        """Checks a token; the argument is the value of the header Authorization."""
         if self.options.token is None:
             raise RequestError("requests that change the server are off: it was started without an admin token", 403)
         if not hmac.compare_digest(authorization.encode(), f"Bearer {self.options.token}".encode()):
             raise RequestError("the Authorization header has not the server's admin token", 401)
 
     async def load(self, name: str) -> int:
-        """Loads a model of the folder, or one that the server has again: from the folder if it is there, else from where it came from."""
+        """Loads a model, or loads it again: from the folder if it is there, otherwise from its original path."""
         is_there = name in self.repository.artifacts()
         if not is_there and name not in await self.backend.models():
-            self.repository.path(name, "model")  # says why
+            self.repository.path(name, "model")  # raises the error
             raise NotFound(f"{quoted(name)} is no artifact")
         return await self.backend.change(name, Change("load", path=self.repository.path(name, "model") if is_there else ""))
 

@@ -1,5 +1,5 @@
-"""The gRPC face of a server: the methods of inference.GRPCInferenceService that this server has, as Ray Serve's gRPC proxy calls them. They
-get bytes: Ray could not send messages of protobuf from process to process."""
+"""The gRPC interface of a server: the methods of inference.GRPCInferenceService that this server has, in the form in which Ray Serve's gRPC
+proxy calls them. They get bytes, because Ray cannot send protobuf messages between processes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _CODES = {
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     503: grpc.StatusCode.UNAVAILABLE,
     504: grpc.StatusCode.DEADLINE_EXCEEDED,
-}  # of the statuses of HTTP; INTERNAL for all others
+}  # gRPC codes by HTTP status; INTERNAL for all others
 
 
 class _Serialized:
-    """A message that the replica of a model has serialised, as Ray takes it, which serialises what a method gives."""
+    """A message that the replica of a model has already serialised, in the form that Ray expects: Ray serialises the result of a method."""
 
     def __init__(self, message: bytes):
         self._message = message
@@ -41,8 +41,8 @@ class _Serialized:
 
 
 def _method(answer: Callable[[Any, Any, Any], Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """A method of the service. `answer` gives the fields of its answer, or the message as _Serialized. Where it raises, the call gets a
-    code and one line, and an empty message: an exception would be logged by Ray with its traceback, for each bad request."""
+    """A method of the service. `answer` returns the fields of its answer, or the message as _Serialized. If it raises, the call gets a
+    code, one line and an empty message; Ray would log an exception with its traceback for each bad request."""
     method = _SERVICE.methods_by_name[answer.__name__]
     asked, answered = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
 
@@ -65,8 +65,8 @@ def _method(answer: Callable[[Any, Any, Any], Awaitable[Any]]) -> Callable[..., 
 
 
 class GrpcGateway:
-    """The methods, by their names in the service. Ray's proxy finds them on the deployment, and gives them the call's context under this
-    name."""
+    """The methods, under their names in the service. Ray's proxy finds them on the deployment and passes the call's context under this
+    parameter name."""
 
     def __init__(self, gateway: Gateway):
         self.gateway = gateway
@@ -125,8 +125,8 @@ class GrpcGateway:
 
 
 def add_to_server(servicer: Any, server: Any) -> None:
-    """Adds the methods of GrpcGateway to a server, as Ray's proxies do that are told fusec.serve.GRPC_SERVICER. The server answers
-    UNIMPLEMENTED to those of the service that are not among them."""
+    """Adds the methods of GrpcGateway to a server, as Ray's proxies do with fusec.serve.GRPC_SERVICER. The server answers UNIMPLEMENTED
+    to all other methods of the service."""
     handlers = {
         name: grpc.unary_unary_rpc_method_handler(getattr(servicer, name), response_serializer=lambda answer: answer.SerializeToString())
         for name in _SERVICE.methods_by_name

@@ -1,5 +1,5 @@
-"""The Open Inference Protocol over gRPC: messages to arrays and back. The messages are those of Triton's client. Nothing here knows a
-server."""
+"""The Open Inference Protocol over gRPC: conversion between messages and arrays. The messages are those of Triton's client. This module
+does not depend on a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fusec.serve._errors import RequestError
 from fusec.serve._protocol import Breaks, Infer, Result, quoted
 from fusec.serve._signature import TensorSpec
 
-# The field of InferTensorContents that has the elements of a datatype. FP16 and BF16 have none.
+# The field of InferTensorContents that holds the elements of a datatype; FP16 and BF16 have none.
 _CONTENTS = {
     "bool": "bool_contents",
     "i8": "int_contents", "i16": "int_contents", "i32": "int_contents", "i64": "int64_contents",
@@ -26,7 +26,7 @@ _CONTENTS = {
 
 
 def parse(kind: type, message: bytes) -> Any:
-    """The message of a kind in these bytes."""
+    """Parses a message of a kind from bytes."""
     try:
         return kind.FromString(message)  # type: ignore[attr-defined]
     except DecodeError as error:
@@ -35,7 +35,7 @@ def parse(kind: type, message: bytes) -> Any:
 
 @dataclass(frozen=True)
 class GrpcInfer:
-    """A ModelInferRequest in its bytes: Python could not send the message itself to a replica. `version` is what it asks for."""
+    """A ModelInferRequest as bytes, because Python cannot send the message itself to a replica. `version` is the requested one."""
 
     message: bytes
     version: str = ""
@@ -53,7 +53,7 @@ class GrpcInfer:
         return self.size >= _protocol.LARGE_BYTES and not self.request.raw_input_contents
 
     def parse(self, specs: Sequence[TensorSpec]) -> Infer:
-        """What the message asks for. Arrays are views of raw_input_contents where it has these."""
+        """Parses the message. Arrays are views of raw_input_contents if it has these."""
         request, breaks = self.request, Breaks(self.is_large)
         if request.raw_input_contents and len(request.raw_input_contents) != len(request.inputs):
             raise RequestError(f"raw_input_contents has {len(request.raw_input_contents)} entries for {len(request.inputs)} inputs")
@@ -75,10 +75,10 @@ class GrpcInfer:
         return Infer(tensors, request.id, outputs, True, _protocol.timeout_ms(timeout))
 
     def has_large_answer(self, result: Result) -> bool:
-        return False  # all of it is raw
+        return False  # all outputs are raw
 
     def answer(self, infer: Infer, result: Result) -> bytes:
-        """A ModelInferResponse in its bytes."""
+        """A ModelInferResponse as bytes."""
         response = ModelInferResponse(model_name=result.model, model_version=str(result.version), id=infer.id)
         for i, _ in result.selected:
             spec, array = result.specs[i], result.arrays[i]
@@ -88,7 +88,7 @@ class GrpcInfer:
 
 
 def _value(parameter: InferParameter) -> Any:
-    """Of whatever type it has; None if it has none."""
+    """The value of a parameter, of any type; None if it has none."""
     field = parameter.WhichOneof("parameter_choice")
     return getattr(parameter, field) if field else None
 

@@ -1,5 +1,5 @@
-"""The HTTP face of a server: an ASGI application that reads bodies within limits, and knows the paths of the Open Inference Protocol and
-those that change the server."""
+"""The HTTP interface of a server: an ASGI application that reads bodies within limits, and serves the paths of the Open Inference Protocol
+and those that change the server."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MIN_COMPRESSED = 1024  # bytes; a smaller answer is sent as it is
 
 
 class Disconnected(Exception):
-    """The client has hung up: nobody waits for an answer."""
+    """The client has closed the connection, so no answer is needed."""
 
 
 @dataclass
 class Request:
-    """A request of HTTP; `receive` gives its body, in the messages of ASGI."""
+    """An HTTP request; `receive` returns its body in ASGI messages."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class Request:
 
 @dataclass
 class Response:
-    """An answer of HTTP."""
+    """An HTTP answer."""
 
     body: bytes
     status: int = 200
@@ -94,7 +94,7 @@ class HttpGateway:
         await send({"type": "http.response.body", "body": response.body})
 
     async def answer(self, request: Request) -> Response:
-        """The answer to any request, compressed where its client takes that. Raises Disconnected."""
+        """The answer to any request, compressed if its client accepts that. Raises Disconnected."""
         try:
             response = await self._respond(request)
         except RequestError as error:
@@ -217,7 +217,7 @@ def refusal(error: RequestError) -> Response:
 
 
 def is_packed(body: bytes) -> bool:
-    """Whether an answer is compressed if its client takes that."""
+    """Whether an answer is compressed if its client accepts that."""
     return len(body) >= _MIN_COMPRESSED
 
 

@@ -1,4 +1,4 @@
-"""The head of a request of HTTP/1.1, as llhttp (of httptools) reads it, and bodies that come in chunks."""
+"""Parses heads of HTTP/1.1 requests, and bodies that come in chunks, with llhttp (of httptools)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fusec.serve._http_protocol import HEADER_LENGTH
 
 _INFER = re.compile(r"/v2/models/([^/]+)/infer")
 _MOST_HEADS = 256
-_LONGEST_KEPT = 1024  # bytes of a head; 256 KB of them are kept at most
+_LONGEST_KEPT = 1024  # bytes of a cached head; at most 256 KB of them are cached
 
 
 class Head:
-    """What the head of a request says. `infer` is the name of the model whose answer may be given without a task, or "": tensors that are
-    binary, without compression."""
+    """The contents of the head of a request. `infer` is the name of the model if the request can be answered without a task (its tensors
+    are binary and the body is not compressed), or ""."""
 
     __slots__ = ("method", "path", "headers", "length", "is_chunked", "keeps_alive", "infer", "json_length", "accepts", "rest")
 
@@ -36,7 +36,7 @@ class Head:
 
 
 class Told:
-    """What llhttp tells of a request. After its head it reads a body that comes in chunks."""
+    """The callbacks of llhttp for a request. After the head they read a body that comes in chunks."""
 
     def __init__(self) -> None:
         self.url, self.headers, self.method, self.keeps_alive = b"", dict[str, str](), "", False
@@ -45,13 +45,13 @@ class Told:
         self.parser = httptools.HttpRequestParser(self)
 
     def on_message_begin(self) -> None:
-        self.has_more = self.is_complete  # of a request behind this one
+        self.has_more = self.is_complete  # another request follows this one
 
     def on_url(self, url: bytes) -> None:
         self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.has_head:  # else a trailer
+        if not self.has_head:  # otherwise it is a trailer
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
@@ -66,19 +66,19 @@ class Told:
 
 
 class Heads:
-    """Reads heads, and keeps what those said that ask for an inference: clients repeat them to the byte."""
+    """Parses heads, and caches those of inference requests, because clients repeat them byte for byte."""
 
     def __init__(self) -> None:
         self._kept: dict[bytes, Head] = {}
 
     def read(self, data: bytes) -> Head:
-        """The head that these bytes are, with the empty line behind it. Raises httptools.HttpParserError."""
+        """Parses these bytes, a head with its final empty line. Raises httptools.HttpParserError."""
         head = self._kept.get(data)
         return head if head is not None else self._read(data)
 
     def _read(self, data: bytes) -> Head:
         told = Told()
-        with contextlib.suppress(httptools.HttpParserUpgrade):  # to what this server does not have; it answers in HTTP/1.1
+        with contextlib.suppress(httptools.HttpParserUpgrade):  # upgrades are not supported; the answer is HTTP/1.1
             told.parser.feed_data(data)
         if not told.has_head:
             raise httptools.HttpParserError("it has no head")

@@ -1,4 +1,4 @@
-"""HTTP/1.1 in the process of a replica: connections that are kept, read without a task for each request, and answered in one write."""
+"""HTTP/1.1 in the process of a replica: persistent connections, which are read without a task per request and answered in one write."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from fusec.serve._server import Begun, ModelServer
 
 logger = logging.getLogger("fusec.serve")
 BACKLOG = 2048  # connections that wait to be accepted
-_KEEP_ALIVE_S = 90  # of an idle connection, as Ray's proxy has it
-_DROP_S = 5.0  # in which a client whose request was refused has sent its rest
-_TICK_S = 1.0  # between looks at idle connections
+_KEEP_ALIVE_S = 90  # how long an idle connection is kept, as in Ray's proxy
+_DROP_S = 5.0  # how long the rest of a refused request is read and dropped
+_TICK_S = 1.0  # between checks of idle connections
 _LONGEST_HEAD = 64 << 10  # bytes
-_MOST_FRAMING = 8  # bytes on the wire for one of a body in chunks; chunks of one byte take 6
-_MOST_PENDING = 256 << 10  # bytes that a client may send before it has the answer to what it sent before
+_MOST_FRAMING = 8  # bytes on the wire per byte of a body in chunks; chunks of one byte take 6
+_MOST_PENDING = 256 << 10  # bytes that a client may send before its earlier requests are answered
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in http.HTTPStatus}
 _BINARY = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ninference-header-content-length: %d\r\ncontent-length: %d\r\ndate: %s\r\n\r\n"
@@ -34,7 +34,7 @@ _BINARY = (
 
 
 class Listener:
-    """Answers requests with a gateway; those of `local`, a model of this process, without a task where they can be. Used in one event
+    """Answers requests with a gateway; requests for `local`, a model of this process, without a task if possible. It is used in one event
     loop."""
 
     def __init__(self, gateway: Gateway, local: ModelServer | None = None):
@@ -62,7 +62,7 @@ class Listener:
         self._ticking = loop.call_later(_TICK_S, self._tick)
 
     async def close(self, grace_s: float) -> None:
-        """Refuses new connections, and returns when the requests that were begun have their answers, or the time is over."""
+        """Refuses new connections, and returns when the requests that were begun have been answered, or after a time limit."""
         self.is_closing = True
         if self._server is not None:
             self._server.close()
@@ -78,16 +78,16 @@ class Listener:
 
 
 class Connection(asyncio.Protocol):
-    """A client. One request at a time is answered; what it sends meanwhile waits in `_unread`."""
+    """The connection of a client. One request at a time is answered; bytes that arrive meanwhile wait in `_unread`."""
 
     def __init__(self, listener: Listener):
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._unread = b""
-        self._head: Head | None = None  # of the request that is being read or answered
-        self._pieces: list[bytes] = []  # of its body
-        self._chunks = bytearray()  # or of one that comes in chunks
+        self._head: Head | None = None  # head of the request that is being read or answered
+        self._pieces: list[bytes] = []  # pieces of its body
+        self._chunks = bytearray()  # its body if that comes in chunks
         self._received = self._framed = 0  # bytes of it; with what is around the chunks
         self._is_answering = self._is_dropping = self._is_held = self._is_paused = False
         self._begun: Begun | None = None
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         self._begun = self._task = None
 
     def end_idle(self) -> None:
-        """Closes a connection without a request that has a head."""
+        """Closes the connection unless it is reading or answering a request whose head was read."""
         if self._head is None:
             self._transport.close()
 
@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _read_on(self) -> None:
-        """Reads what is there, until a request waits for its answer or the rest of it has to come."""
+        """Reads the received bytes, until a request waits for its answer or more bytes are needed."""
         while self._unread and not (self._is_answering or self._is_held or self._is_dropping):
             head, data, start = self._head, self._unread, 0
             if head is None:
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
                 return
 
     def _read_body(self, head: Head, data: bytes, start: int) -> bool:
-        """Answers the request if its body is there to the end. That is not copied if it came in one piece."""
+        """Answers the request if its body is complete. A body that came in one piece is not copied."""
         length, there = head.length, len(data) - start
         if self._received + there < length:
             if there:
@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
         if not told.is_complete:
             self._expect(head)
             return False
-        head.keeps_alive = head.keeps_alive and not told.has_more  # llhttp has read what came behind it
+        head.keeps_alive = head.keeps_alive and not told.has_more  # llhttp has consumed bytes of the next request
         body = bytes(self._chunks)
         self._chunks, self._received, self._framed = bytearray(), 0, 0
         self._stop_timer()
@@ -222,7 +222,7 @@ class Connection(asyncio.Protocol):
         self._chunks += piece
 
     def _expect(self, head: Head) -> None:
-        """The rest of the body has to come in time."""
+        """Starts the time limit for the rest of the body."""
         if self._timer is None:
             self._timer = self._loop.call_later(self._listener.options.body_timeout_s, self._is_late)
             if head.headers.get("expect", "").lower() == "100-continue" and not self._received:
@@ -232,8 +232,8 @@ class Connection(asyncio.Protocol):
         self._refuse(RequestError(f"the body was not there within {self._listener.options.body_timeout_s:g} s", 408))
 
     def _refuse(self, error: RequestError) -> None:
-        """Answers a request that is not read to its end. What its client still sends is dropped for a while, as a connection that is
-        closed before it is read loses the answer."""
+        """Answers a request that is not read to its end. The rest that its client sends is read and dropped for a while, because closing a
+        connection with unread bytes could lose the answer."""
         self._stop_timer()
         self._unread, self._pieces, self._chunks = b"", [], bytearray()
         self._write(refusal(error), False)
@@ -277,7 +277,7 @@ class Connection(asyncio.Protocol):
         self._read_on()
 
     def _done(self, answer: Answer | RequestError) -> None:
-        """What a request that was begun without a task has got."""
+        """Writes the answer, or the error, of a request that was begun without a task."""
         self._begun, head = None, self._head
         if isinstance(answer, RequestError):
             self._send(refusal(answer))
@@ -294,7 +294,7 @@ class Connection(asyncio.Protocol):
             self._read_on()
 
     def _send(self, response: Response) -> None:
-        """Writes an answer, and closes the connection behind it if no other request can follow."""
+        """Writes an answer, and then closes the connection if no other request can follow."""
         keeps_alive = self._head is not None and self._head.keeps_alive and not self._listener.is_closing
         self._write(response, keeps_alive)
         self._is_answered()

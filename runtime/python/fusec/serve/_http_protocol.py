@@ -1,6 +1,6 @@
 """The Open Inference Protocol over HTTP: bytes to arrays and back, with Triton's binary tensor extension, and compression.
 
-Triton's extension_binary_data.md has the extension. Nothing here knows a server.
+Triton's extension_binary_data.md describes the extension. This module does not depend on a server.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Answer:
     """A response of HTTP."""
 
     body: bytes
-    header_length: int | None = None  # where the JSON of the body ends, if binary data follows
+    header_length: int | None = None  # bytes of the JSON in the body, if binary data follows
 
 
 @dataclass(frozen=True)
 class HttpInfer:
-    """The body of a request. `header_length` is the HTTP header of the binary tensor extension, which says where its JSON ends."""
+    """The body of a request. `header_length` is the HTTP header of the binary tensor extension: the bytes of the JSON in the body."""
 
     body: bytes
     header_length: str | None = None
@@ -59,7 +59,7 @@ class HttpInfer:
         return parse_json(self.body[: self._json_length], Breaks(self.is_large))
 
     def parse(self, specs: Sequence[TensorSpec]) -> Infer:
-        """What the body asks for. Arrays are views of it where their data is binary."""
+        """Parses the body. Arrays with binary data are views of it."""
         request, end, breaks = self.json, self._json_length, Breaks(self.is_large)
         parameters = _object(request, "parameters")
         known = {spec.name: spec for spec in specs}
@@ -98,7 +98,7 @@ class HttpInfer:
 
 
 def parse_json(data: bytes, breaks: Breaks = Breaks(False)) -> dict[str, Any]:
-    """An object of JSON. The breaks are taken between its numbers: the parser of json is a function of C, which else returns once."""
+    """Parses a JSON object. The parser is a C function that holds Python's lock to the end, so breaks are taken between its numbers."""
 
     def read(number: Callable[[str], Any]) -> Callable[[str], Any]:
         def read_one(text: str) -> Any:
@@ -137,7 +137,7 @@ def _output(entry: Mapping[str, Any], binary: bool) -> tuple[str, bool]:
 
 
 def _tensor(entry: Mapping[str, Any], spec: TensorSpec, body: bytes, start: int, breaks: Breaks) -> tuple[np.ndarray, int]:
-    """The tensor of an entry, and where the binary data behind it begins."""
+    """The tensor of an entry, and the offset of the binary data after it."""
     name, parameters, shape = quoted(spec.name), _object(entry, "parameters"), entry.get("shape")
     _protocol.check_head(spec, entry.get("datatype"), shape)
     _protocol.refuse_shared_memory(spec, parameters)
@@ -155,24 +155,24 @@ def _tensor(entry: Mapping[str, Any], spec: TensorSpec, body: bytes, start: int,
 
 
 def _texts(array: np.ndarray, breaks: Breaks) -> Iterable[str]:
-    """The elements of an array as JSON, many in each text."""
+    """The elements of an array as JSON, in texts of many elements each."""
     for piece in _protocol.pieces(array.ravel(), breaks):
         wide = piece.astype(np.float32) if array.dtype.name == "bfloat16" else piece  # whose elements are Python's
         yield json.dumps(wide.tolist())[1:-1]
 
 
 def _with_member(value: Mapping[str, Any], key: str, entries: Iterable[str]) -> str:
-    """An object of JSON, with a list of these entries as one member more."""
+    """A JSON object with a list of these entries as an additional member."""
     return f'{json.dumps(value)[:-1]}, "{key}": [{", ".join(entries)}]}}'
 
 
 class Inflater:
-    """Takes the compression of HTTP from a body piece by piece, and stops where it grows beyond a limit."""
+    """Decompresses the body of an HTTP request piece by piece, and stops if it grows beyond a limit."""
 
     def __init__(self, encoding: str, limit: int):
         if encoding not in ("gzip", "deflate"):
             raise RequestError(f"Content-Encoding is {quoted(encoding)}, the server takes gzip and deflate", 415)
-        self._stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # with the header of either
+        self._stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # detects the header of gzip or zlib
         self._left = limit
 
     def add(self, piece: bytes) -> bytes:
@@ -193,7 +193,7 @@ class Inflater:
 
 
 def deflated(body: bytes, accepted: str) -> tuple[bytes, str | None]:
-    """The body as a client accepts it, and its Content-Encoding."""
+    """The body in an encoding that the client accepts, and its Content-Encoding."""
     names = [word.split(";")[0].strip() for word in accepted.split(",")]
     if "gzip" in names:
         packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS | 16)

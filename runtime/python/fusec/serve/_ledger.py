@@ -1,8 +1,9 @@
-"""Who keeps the replicas of all models alike: the log of each model's changes, and how far each replica has come. It knows nothing of Ray.
+"""The ledger keeps the replicas of all models consistent: it has the log of each model's changes, and the version that each replica has
+reached. This module does not use Ray.
 
-A change is tried on one replica first, which says what is wrong with it. What went well there is added here; the replicas follow, each at
-its own pace, and one that starts later begins with what the log has. The ledger has no file: should its process be lost, a new one takes
-the log of a replica.
+A change is first tried on one replica, which reports errors. If it succeeds there, it is added to the ledger; the replicas follow, each at
+its own pace, and one that starts later begins with the log. The ledger has no file: if its process is lost, a new one takes over the log of
+a replica.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from fusec.serve._changes import Change, ChangeLog
 from fusec.serve._errors import RequestError
 from fusec.serve._statistics import Statistics, total
 
-POLL_S = 2.0  # that a replica waits for news, and the age of what /metrics shows of it at most
-_LOST_AFTER_S = 3 * POLL_S  # a replica that was not heard of for so long is not waited for
+POLL_S = 2.0  # how long a replica waits for news, which is also the greatest age of its values in /metrics
+_LOST_AFTER_S = 3 * POLL_S  # a replica without a report for this time is not waited for
 _APPLIED_WITHIN_S = 600.0
 
 
 @dataclass
 class Report:
-    """What a replica says of itself."""
+    """The report of a replica about itself."""
 
     version: int
     ready: bool
     samples: list[tuple[str, dict[str, str], float]] = field(default_factory=list)
-    part: str = ""  # that the replica has of a sharded model: "shard_0"; "" for the dense part, and for a model that is whole
+    part: str = ""  # the part of a sharded model, such as "shard_0"; "" for the dense part and for a model without shards
     statistics: Statistics | None = None
     heard: float = 0.0
 
@@ -41,21 +42,21 @@ class Ledger:
         self._logs: dict[str, ChangeLog] = {}
         self._replicas: dict[str, dict[str, Report]] = {}
         self._retries: collections.Counter[str] = collections.Counter()
-        self._statistics: dict[str, dict[str, Statistics]] = {}  # of each replica that was ever heard of; under "" of those that have ended
+        self._statistics: dict[str, dict[str, Statistics]] = {}  # by model and replica; "" has the sum of the replicas that have stopped
         self._news = asyncio.Condition()
 
     def _log(self, name: str) -> ChangeLog:
         return self._logs.setdefault(name, ChangeLog())
 
     async def add(self, name: str, change: Change) -> int:
-        """Adds a change, and gives its version."""
+        """Adds a change, and returns its version."""
         version = self._log(name).add(change).version
         await self._tell()
         return version
 
     async def hear(self, name: str, replica: str, report: Report) -> int:
-        """Notes the report of a replica, and gives the version of the log: a replica below it asks for the changes `since`, and one above
-        it restores the log."""
+        """Records the report of a replica, and returns the version of the log. A replica below it then calls `since` for the changes, and
+        one above it calls `restore`."""
         report.heard = time.monotonic()
         self._replicas.setdefault(name, {})[replica] = report
         if report.statistics is not None:
@@ -64,7 +65,7 @@ class Ledger:
         return self._log(name).version
 
     async def follow(self, name: str, replica: str, report: Report) -> int:
-        """The same, but waits up to POLL_S seconds for another version than the replica's."""
+        """The same, but waits up to POLL_S seconds until the version differs from the replica's."""
         await self.hear(name, replica, report)
         try:
             await asyncio.wait_for(self._until(lambda: self._log(name).version != report.version), POLL_S)
@@ -73,24 +74,26 @@ class Ledger:
         return self._log(name).version
 
     def since(self, name: str, version: int) -> list[Change]:
-        """The changes behind a version. Asking makes no model known: a replica asks before it has loaded one, and may fail."""
+        """The changes after a version. The call does not register the model: a replica calls it before it has loaded the model, which may
+        fail."""
         return self._logs[name].since(version) if name in self._logs else []
 
     async def restore(self, name: str, log: ChangeLog) -> None:
-        """Takes the log of a replica, if it has more."""
+        """Takes over the log of a replica if it has more changes."""
         if log.version > self._log(name).version:
             self._logs[name] = log
             await self._tell()
 
     async def leave(self, name: str, replica: str) -> None:
-        """Forgets a replica that ends."""
+        """Removes a replica that stops."""
         self._replicas.get(name, {}).pop(replica, None)
         if replica in (counted := self._statistics.get(name, {})):
             counted[""] = total([counted.get("", Statistics()), counted.pop(replica)])
         await self._tell()
 
     async def wait_applied(self, name: str, version: int, only_shards: bool = False) -> None:
-        """Returns when all replicas, or all of shards, have come to a version; one that is lost meanwhile starts again from the log."""
+        """Returns when all replicas, or all replicas of shards, have reached a version. A replica that is lost meanwhile is not waited
+        for; its successor starts from the log."""
 
         def is_applied() -> bool:
             return all(report.version >= version for report in self._alive(name).values() if report.part or not only_shards)
@@ -119,7 +122,7 @@ class Ledger:
         return found
 
     def samples(self) -> list[tuple[dict[str, str], list[tuple[str, dict[str, str], float]]]]:
-        """What /metrics shows: of each replica, and of each model."""
+        """The contents of /metrics for each replica and each model."""
         of_replicas = [
             ({"model": name, **({"shard": report.part} if report.part else {}), "replica": replica}, report.samples)
             for name in self._logs
@@ -128,7 +131,7 @@ class Ledger:
         return of_replicas + [({"model": name}, [("retries_total", {}, float(self._retries[name]))]) for name in self._logs]
 
     def statistics(self) -> dict[str, Statistics]:
-        """Of each model, over all its replicas, those that are gone among them."""
+        """The statistics of each model, over all its replicas, including those that have stopped."""
         return {name: total(of_replicas.values()) for name, of_replicas in self._statistics.items()}
 
     def _alive(self, name: str) -> dict[str, Report]:

@@ -1,4 +1,4 @@
-"""What a replica counts, and the text that Prometheus reads (exposition format 0.0.4)."""
+"""The counters of a replica, and their text for Prometheus (exposition format 0.0.4)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TABLE = (
 
 
 class Histogram:
-    """Counts of values up to each bound."""
+    """A histogram: the counts of values up to each bound."""
 
     def __init__(self, bounds: tuple[float, ...]):
         self.bounds, self.counts, self.sum = bounds, [0] * (len(bounds) + 1), 0.0
@@ -43,7 +43,7 @@ class Histogram:
         self.sum += value
 
     def note_all(self, values: list[float]) -> None:
-        """Notes many values at once, and sorts them for that."""
+        """Adds many values at once, which are sorted for that."""
         values.sort()
         done = 0
         for i, bound in enumerate(self.bounds):
@@ -65,7 +65,7 @@ class Histogram:
 
 
 class Metrics:
-    """What one replica of a model counts. Only its event loop writes here."""
+    """The counters of one replica of a model. Only its event loop writes to them."""
 
     def __init__(self) -> None:
         self.queued = 0
@@ -77,7 +77,7 @@ class Metrics:
         self.caches: dict[str, tuple[int, int]] = {}  # hits and misses of each table that has one
         self.resident_bytes = 0
         self.statistics = Statistics()
-        self.answered_seconds: list[float] = []  # of requests that got 200, which `settle` counts
+        self.answered_seconds: list[float] = []  # latencies of requests that got 200; `settle` counts them
 
     def note_request(self, status: int, seconds: float) -> None:
         self.requests[status] = self.requests.get(status, 0) + 1
@@ -85,7 +85,7 @@ class Metrics:
         self.statistics.note_request(status == 200, round(1e9 * seconds))
 
     def settle(self) -> None:
-        """Counts the requests of `answered_seconds`, which have waited for that until their batch was answered."""
+        """Counts the requests of `answered_seconds` at once, after their batch was answered."""
         if self.answered_seconds:
             count = len(self.answered_seconds)
             self.requests[200] = self.requests.get(200, 0) + count
@@ -99,7 +99,7 @@ class Metrics:
         self.run_seconds.note(seconds)
 
     def samples(self) -> list[tuple[str, dict[str, str], float]]:
-        """(name, labels, value) of everything, which can travel to another process."""
+        """(name, labels, value) of every counter, in a form that can be sent to another process."""
         found: list[tuple[str, dict[str, str], float]] = [
             ("queued_requests", {}, self.queued),
             ("refused_inputs_total", {}, self.refused_inputs),

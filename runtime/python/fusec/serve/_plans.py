@@ -1,5 +1,5 @@
-"""Requests whose tensors are all binary, and whose JSON was read before: clients repeat it to the byte, and only the tensors behind it
-differ. A plan has what the JSON says, so that such a request costs a look-up and views of its bytes."""
+"""A cache of parsed JSON for requests whose tensors are all binary. Clients repeat the JSON byte for byte, and only the tensors after it
+differ. A plan holds the contents of the JSON, so that such a request costs only a look-up and views of its bytes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fusec.serve._protocol import Infer, Result
 from fusec.serve._signature import Request, Signature
 
 _MOST_PLANS = 256
-_LONGEST_JSON = 16 << 10  # bytes; 4 MB of JSON are kept at most
+_LONGEST_JSON = 16 << 10  # bytes; at most 4 MB of JSON are cached
 
 
 class Plan:
-    """What the JSON of a request says, for a model of this signature."""
+    """The contents of the JSON of a request, for a model with this signature."""
 
     def __init__(self, signature: Signature, infer: Infer, request: Request):
         self._signature, self._infer = signature, Infer({}, infer.id, infer.outputs, infer.binary)
@@ -27,15 +27,15 @@ class Plan:
         offsets, end = {}, 0
         for name, array in infer.tensors.items():  # in the order of the JSON
             offsets[name], end = end, end + array.nbytes
-        self.size = end  # of the binary data
+        self.size = end  # bytes of the binary data
         self._inputs = [(array.shape, spec.dtype, offsets[spec.name]) for spec, array in zip(signature.inputs, request.arrays)]
         self._bools = [i for i, spec in enumerate(signature.inputs) if spec.dtype.kind == "b"]
         self._sizes, self._rows = request.sizes, request.rows
         self._key = request.key if signature.has_shared_key else None
-        self._header: tuple[Any, bytes] = (None, b"")  # of the last answer, and for which version and shapes
+        self._header: tuple[Any, bytes] = (None, b"")  # key (version and shapes) and JSON of the last answer
 
     def request(self, data: bytes, start: int) -> Request | None:
-        """The request whose binary data begins there, as views; None where its data is wrong."""
+        """The request whose binary data begins there, as views; None if its data is wrong."""
         arrays = [np.ndarray(shape, dtype, data, start + offset) for shape, dtype, offset in self._inputs]
         for i in self._bools:
             if arrays[i].size and arrays[i].view(np.uint8).max() > 1:
@@ -44,7 +44,7 @@ class Plan:
         return Request(arrays, self._sizes, key, self._rows)
 
     def answer(self, model: str, version: int, arrays: Sequence[np.ndarray]) -> Answer:
-        """As HttpInfer.answer makes it. The JSON of the last answer serves again where it would be the same."""
+        """The answer, as from HttpInfer.answer. The JSON of the last answer is reused if it is the same."""
         said = (model, version, *[array.shape for array in arrays])
         if said != self._header[0]:
             whole = HttpInfer(b"").answer(self._infer, Result(model, version, self._signature.outputs, arrays, self.selected))
@@ -54,14 +54,14 @@ class Plan:
 
 
 class Plans:
-    """The plans of a model that is loaded, by their JSON."""
+    """The plans of a loaded model, by their JSON."""
 
     def __init__(self, signature: Signature):
         self._signature = signature
         self._plans: dict[bytes, Plan] = {}
 
     def plan(self, data: bytes, start: int, size: int, json_length: int) -> Plan | None:
-        """The plan of the request whose body is there in `data`. None for one that is none of these, or wrong."""
+        """The plan of the request with this body in `data`; None if the request is not of this kind or is wrong."""
         text = data[start : start + json_length]
         plan = self._plans.get(text)
         if plan is None and json_length <= _LONGEST_JSON:

@@ -1,7 +1,7 @@
-"""The Open Inference Protocol, version 2, as far as HTTP and gRPC have it in common: what a request asks for, what its tensors must be, and
-what a model says of itself.
+"""The parts of the Open Inference Protocol, version 2, that HTTP and gRPC have in common: the contents of a request, the checks of its
+tensors, and the metadata of a model.
 
-https://github.com/kserve/open-inference-protocol has the protocol. Nothing here knows a server.
+https://github.com/kserve/open-inference-protocol describes the protocol. This module does not depend on a server.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ DATATYPES = {
     "i8": "INT8", "i16": "INT16", "i32": "INT32", "i64": "INT64",
     "u8": "UINT8", "u16": "UINT16", "u32": "UINT32", "u64": "UINT64",
 }  # fmt: skip
-LARGE_BYTES = 64 << 10  # of text and numbers that are read or written one by one: that takes 1 to 2 ms, a thread's hand-over 0.05 ms
+LARGE_BYTES = 64 << 10  # bytes of text and numbers; to read or write them takes 1 to 2 ms, to hand them to a thread 0.05 ms
 _LARGE_ELEMENTS = LARGE_BYTES // 16
-_PIECE = 512  # elements that are read or written at a time, which takes 0.1 ms
+_PIECE = 512  # elements that are read or written between two breaks, in 0.1 ms
 _PAUSE_S = 0.0001
-_LONGEST_QUOTE = 200  # of what a client sent, in an error
+_LONGEST_QUOTE = 200  # characters of a client's text in an error
 
 
 @dataclass(frozen=True)
 class Infer:
-    """What a request asks for."""
+    """The contents of a request."""
 
     tensors: dict[str, np.ndarray]
     id: str = ""
     outputs: tuple[tuple[str, bool], ...] = ()  # names, and whether their data is binary; all of them if empty
-    binary: bool = False  # of outputs that are not named
+    binary: bool = False  # whether outputs that are not named are binary
     timeout_ms: float | None = None
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a model has computed for a request, and which of it the request wants: numbers of outputs, and whether their data is binary."""
+    """The results of a model for a request, and the requested outputs: their indices, and whether their data is binary."""
 
     model: str
     version: int
@@ -52,9 +52,9 @@ class Result:
 
 
 class InferRequest(Protocol):
-    """A request as a client sent it. It travels to the replica that answers it."""
+    """A request as a client sent it, in a form that can be sent to the replica that answers it."""
 
-    version: str  # of the model, that the client asks for; "" for any
+    version: str  # the requested version of the model; "" for any
 
     @property
     def size(self) -> int:
@@ -62,20 +62,20 @@ class InferRequest(Protocol):
 
     @property
     def is_large(self) -> bool:
-        """Whether it is read in a thread, which lets others go on meanwhile."""
+        """Whether it is parsed in a thread, so that other requests continue meanwhile."""
 
     def parse(self, specs: Sequence[TensorSpec]) -> Infer:
-        """What it asks of a model with these inputs. Raises RequestError, which names what is wrong."""
+        """Parses the request for a model with these inputs. Raises RequestError, which names the error."""
 
     def has_large_answer(self, result: Result) -> bool:
-        """Whether its answer is written in a thread, which lets others go on meanwhile."""
+        """Whether its answer is formatted in a thread, so that other requests continue meanwhile."""
 
     def answer(self, infer: Infer, result: Result) -> Any:
-        """The answer, as it is sent."""
+        """The answer in the form in which it is sent."""
 
 
 def quoted(value: Any) -> str:
-    """A client's text as errors show it: on one line, and not longer than is read."""
+    """A client's text for use in an error: on one line, and shortened."""
     text = json.dumps(value, default=str)
     return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
 
@@ -84,13 +84,13 @@ def quoted(value: Any) -> str:
 
 
 class Breaks:
-    """Short breaks of a thread that reads or writes many numbers: Python's lock would be held for all of them, and nobody else got on."""
+    """Short breaks of a thread that reads or writes many numbers, during which it releases Python's lock so that other threads can run."""
 
     def __init__(self, are_taken: bool):
         self.are_taken, self._left = are_taken, _PIECE
 
     def after(self, elements: int) -> None:
-        """Takes a break, if it is time for one."""
+        """Takes a break if it is due."""
         self._left -= elements
         if self._left <= 0 and self.are_taken:
             self._left = _PIECE
@@ -98,7 +98,7 @@ class Breaks:
 
 
 def is_many(elements: int) -> bool:
-    """Whether so many numbers are written in a thread."""
+    """Whether this many numbers are written in a thread."""
     return elements > _LARGE_ELEMENTS
 
 
@@ -110,7 +110,7 @@ def pieces(sequence: Any, breaks: Breaks, width: int = 1) -> Iterable[Any]:
         breaks.after(step * width)
 
 
-# ---- what a request's tensors must be ----
+# ---- checks of a request's tensors ----
 
 
 def input_spec(name: Any, known: Mapping[str, TensorSpec], seen: Mapping[str, Any]) -> TensorSpec:
@@ -140,7 +140,7 @@ def check_byte_count(spec: TensorSpec, shape: Sequence[int], size: Any) -> None:
 
 
 def tensor_of_bytes(spec: TensorSpec, shape: Sequence[int], data: bytes, start: int = 0) -> np.ndarray:
-    """A view of the bytes, of which check_byte_count has seen how many there are."""
+    """An array that is a view of the bytes, whose number check_byte_count has checked."""
     count = math.prod(shape)
     array = np.frombuffer(data, spec.dtype, count, start) if count else np.empty(0, spec.dtype)
     if spec.dtype.kind == "b" and count and array.view(np.uint8).max() > 1:
@@ -149,7 +149,7 @@ def tensor_of_bytes(spec: TensorSpec, shape: Sequence[int], data: bytes, start: 
 
 
 def tensor_of_elements(spec: TensorSpec, shape: Sequence[int], data: Any, breaks: Breaks) -> np.ndarray:
-    """The tensor of a list of elements, or of a list of rows and so on."""
+    """The tensor of a list of elements, or of a nested list."""
     first = data[0] if len(data) and isinstance(data[0], list) else []
     parts = [_elements(spec, part) for part in pieces(data, breaks, max(1, len(first)))]
     if len({part.shape[1:] for part in parts}) > 1:
@@ -174,12 +174,12 @@ def _elements(spec: TensorSpec, values: Any) -> np.ndarray:
         low, high = np.iinfo(spec.dtype).min, np.iinfo(spec.dtype).max
         if int(array.min()) < low or int(array.max()) > high:
             raise RequestError(f"input {name} has an element outside {low}..{high}")
-    with np.errstate(over="ignore"):  # 1e300 is infinite as FP32
+    with np.errstate(over="ignore"):  # 1e300 becomes infinite in FP32
         return array.astype(spec.dtype)
 
 
 def timeout_ms(timeout: Any) -> float | None:
-    """Of the parameter timeout: clients of Triton give microseconds."""
+    """The value of the parameter timeout, which Triton's clients give in microseconds."""
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e15:
@@ -196,7 +196,7 @@ def check_output(name: Any, parameters: Mapping[str, Any]) -> None:
 
 
 def select_outputs(infer: Infer, specs: Sequence[TensorSpec]) -> list[tuple[int, bool]]:
-    """Which outputs the answer has, and whether their data is binary."""
+    """The outputs of the answer, and whether their data is binary."""
     if not infer.outputs:
         return [(i, infer.binary) for i in range(len(specs))]
     numbers = {spec.name: i for i, spec in enumerate(specs)}
@@ -211,7 +211,7 @@ def check_version(version: str, current: int, model: str) -> None:
         raise NotFound(f"model {quoted(model)} has version {current}, not {quoted(version)}")
 
 
-# ---- what a model says of itself ----
+# ---- metadata of a model ----
 
 
 def _tensors(specs: Sequence[TensorSpec], datatype: str, prefix: str, shape: str) -> list[dict[str, Any]]:
@@ -227,14 +227,14 @@ def _tensors(specs: Sequence[TensorSpec], datatype: str, prefix: str, shape: str
 
 
 def model_metadata(name: str, version: int, signature: Signature) -> dict[str, Any]:
-    """Of GET v2/models/NAME, and of ModelMetadata."""
+    """The answer to GET v2/models/NAME and to ModelMetadata."""
     inputs, outputs = (_tensors(specs, "datatype", "", "shape") for specs in (signature.inputs, signature.outputs))
     return {"name": name, "versions": [str(version)], "platform": "fusec", "inputs": inputs, "outputs": outputs}
 
 
 def model_config(name: str, signature: Signature, max_rows: int, max_delay_ms: float) -> dict[str, Any]:
-    """Of GET v2/models/NAME/config, and of ModelConfig, in the words of Triton's model configuration. Requests bring their batch dim
-    themselves, which is what a max_batch_size of 0 says there."""
+    """The answer to GET v2/models/NAME/config and to ModelConfig, in the terms of Triton's model configuration. Shapes include the batch
+    dim; this is the meaning of max_batch_size 0."""
     inputs, outputs = (_tensors(specs, "data_type", "TYPE_", "dims") for specs in (signature.inputs, signature.outputs))
     joined = ",".join(sorted(signature.joined)) if signature.can_join else ""
     config: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What all processes of a model have in common that Ray starts: a log of changes, which they apply one at a time. It knows nothing of Ray."""
+"""The common base of all processes of a model that Ray starts: a log of changes, which they apply one at a time. It does not use Ray."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fusec.serve._statistics import Statistics
 
 
 class Replica:
-    """Follows the log of the model `name`. What a change does is told by _apply."""
+    """Follows the log of the model `name`. Subclasses implement the changes in _apply."""
 
-    part = ""  # of a sharded model: "shard_0" and so on, "" for the dense part and for a model that is whole
+    part = ""  # the part of a sharded model: "shard_0" and so on; "" for the dense part and for a model without shards
 
     def __init__(self, name: str):
         self.name, self.log = name, ChangeLog()
@@ -23,7 +23,7 @@ class Replica:
         self._tried: tuple[str, str, str] | None = None  # the change that was applied last, if it was tried and has no version yet
 
     async def start(self, changes: Sequence[Change] = ()) -> None:
-        """Loads the model, with the weights that the changes of its log have brought last. Raises what fusec.load raises."""
+        """Loads the model with the most recent weights of its log. Raises the errors of fusec.load."""
         last = next((change for change in reversed(changes) if change.brings_weights), None)
         if last is None or last.kind != "unload":
             await self._apply(Change("load", path=last.path if last else ""))
@@ -34,23 +34,23 @@ class Replica:
         raise NotImplementedError
 
     def samples(self) -> list[tuple[str, dict[str, str], float]]:
-        """What Prometheus reads, as of now."""
+        """The current values for Prometheus."""
         raise NotImplementedError
 
     def statistics(self) -> Statistics | None:
-        """What Triton's statistics extension tells, as of now; None of who answers no requests."""
+        """The current values of Triton's statistics extension; None for a replica that answers no requests."""
         return None
 
     async def _apply(self, change: Change) -> None:
         raise NotImplementedError
 
     async def _try(self, change: Change) -> bool:
-        """Whether the change need not be applied again when it has its version."""
+        """Tries a change; returns whether it is applied thereby and need not be applied again with its version."""
         await self._apply(change)
         return change.kind != "rows"
 
     async def try_change(self, change: Change) -> None:
-        """Applies a change that has no version yet. Raises RequestError where it cannot be applied; the model is as it was then."""
+        """Tries a change that has no version yet. Raises RequestError if it cannot be applied; the model is not changed then."""
         async with self._changing:
             try:
                 self._tried = None
@@ -61,7 +61,7 @@ class Replica:
                 raise RequestError(str(error)) from None
 
     async def follow(self, changes: Sequence[Change]) -> None:
-        """Applies changes with versions, as the log of all replicas has them behind this one's version."""
+        """Applies changes with versions: those of the common log after this replica's version."""
         async with self._changing:
             for change in changes:
                 if change.what != self._tried:
@@ -70,7 +70,7 @@ class Replica:
                 self.log.add(change)
 
     async def rebase(self, changes: Sequence[Change]) -> None:
-        """Applies changes below those of the log, which then hold again."""
+        """Applies changes that come before those of the log, and then the log again."""
         async with self._changing:
             self._tried = None
             for change in (*changes, *self.log.changes):
@@ -78,6 +78,6 @@ class Replica:
 
 
 def resident_bytes() -> int:
-    """Memory of this process."""
+    """The resident memory of this process in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

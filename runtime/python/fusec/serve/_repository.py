@@ -10,13 +10,13 @@ from fusec.serve._protocol import quoted
 
 
 class Repository:
-    """A folder of artifacts. Nothing outside it is loaded by a request."""
+    """A folder of artifacts. Requests cannot load anything outside it."""
 
     def __init__(self, folder: str | os.PathLike[str] | None):
         self._folder = None if folder is None else pathlib.Path(folder).resolve()
 
     def path(self, name: object, what: str) -> str:
-        """The path of what lies under a name in the folder. Raises RequestError where it does not, or links lead out of it."""
+        """The path of a name in the folder. Raises RequestError if it does not exist, or if links lead out of the folder."""
         if self._folder is None:
             raise RequestError("the server was started without a folder to load from (--repository)", 403)
         if not isinstance(name, str) or not name or "\0" in name:

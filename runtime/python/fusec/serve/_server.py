@@ -1,4 +1,5 @@
-"""One model as a replica serves it: loaded, batched, answered in the protocol, changed while it answers. It knows nothing of Ray."""
+"""One model in the process of a replica: it is loaded, its requests are batched and answered, and it is changed meanwhile. This module
+does not use Ray."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from fusec.serve._statistics import Statistics
 
 logger = logging.getLogger("fusec.serve")
 _EXAMPLE_ROWS = (2, 3, 1)
-_CLIENT_HAS_GONE = 499  # as nginx counts it
+_CLIENT_HAS_GONE = 499  # the status that nginx uses for this
 
 
 @dataclass
@@ -40,7 +41,7 @@ class _Loaded:
 
 
 class Begun:
-    """A request that is answered without a task. `done` is called once, with its answer or with what it failed with."""
+    """A request that is answered without a task. `done` is called once, with its answer or its error."""
 
     __slots__ = ("_server", "_plan", "_done", "_start", "_span", "_waiting")
 
@@ -49,7 +50,7 @@ class Begun:
         self._span = _tracing.begin("fusec.infer", model=server.name, bytes=size)
 
     def wait(self, batcher: Batcher, request: Request) -> None:
-        """Waits for a batch. Raises RequestError where it may not."""
+        """Puts the request into the queue for a batch. Raises RequestError if it is refused."""
         try:
             self._waiting = batcher.begin(request, self._deliver, self._plan.timeout_ms)
         except RequestError as error:
@@ -57,7 +58,7 @@ class Begun:
             raise
 
     def cancel(self) -> None:
-        """The client has hung up."""
+        """Called when the client has closed the connection."""
         if not self._waiting.is_done:
             self._waiting.cancel()
             self._note(_CLIENT_HAS_GONE)
@@ -100,7 +101,7 @@ class ModelServer(Replica):
     # ---- its life ----
 
     async def close(self) -> None:
-        """Frees the model when the requests that it has accepted have their answers."""
+        """Frees the model after the accepted requests have been answered."""
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
             await loaded.batcher.close()
@@ -123,8 +124,8 @@ class ModelServer(Replica):
         return fusec.load(path, self._device)
 
     async def check_health(self) -> None:
-        """After a failure that was no request's fault, runs the model once. Raises where it does not run any more, as after an error of its
-        GPU."""
+        """After a failure that was not the fault of a request, runs the model once. Raises an error if it cannot run, for example after an
+        error of its GPU."""
         loaded = self._loaded
         if loaded is not None and loaded.batcher.has_failed:
             request = loaded.signature.example(1, self._random)
@@ -151,14 +152,14 @@ class ModelServer(Replica):
             return {spec.name: result for spec, result in zip(loaded.signature.outputs, results)}
 
     async def infer(self, request: InferRequest) -> Any:
-        """Answers a request of HTTP or gRPC. Raises RequestError."""
+        """Answers an HTTP or gRPC request. Raises RequestError."""
         with self._counted(), _tracing.span("fusec.infer", model=self.name, bytes=request.size):
             return await self._infer(request)
 
     def begin(self, data: bytes, start: int, size: int, json_length: int, done: Callable[[Answer | RequestError], None]) -> Begun | None:
-        """Begins to answer a request of HTTP without a task, if its tensors are all binary and it looks right; else None, and `infer` has to
-        answer it, or to say what is wrong. Raises RequestError where it may not wait. The body is `size` bytes of `data` from `start` on;
-        its JSON is `json_length` of them."""
+        """Begins to answer an HTTP request without a task, if its tensors are all binary and it has no errors; otherwise returns None, and
+        `infer` has to answer it or to report the error. Raises RequestError if it may not wait in the queue. The body is `size` bytes of
+        `data` from `start` on; its JSON is the first `json_length` of them."""
         loaded = self._loaded
         plan = loaded.plans.plan(data, start, size, json_length) if loaded is not None and json_length <= size else None
         request = plan.request(data, start + json_length) if plan is not None else None
@@ -170,7 +171,7 @@ class ModelServer(Replica):
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
-        """Counts the request that is answered in it."""
+        """A context that counts the request that is answered in it."""
         start, status = time.perf_counter(), 500
         try:
             yield
@@ -195,10 +196,10 @@ class ModelServer(Replica):
         return await self._without_delay(request.has_large_answer(result), request.answer, infer, result)
 
     async def _without_delay(self, is_large: bool, work: Callable[..., Any], *arguments: Any) -> Any:
-        """What the work gives. Large work is done in a thread, one after the other, so that it does not delay other requests."""
+        """The result of the work. Large work is done in a thread, one item after another, so that it does not delay other requests."""
         return await asyncio.get_running_loop().run_in_executor(self._apart, work, *arguments) if is_large else work(*arguments)
 
-    # ---- what it says of itself ----
+    # ---- metadata and counters ----
 
     def metadata(self) -> dict[str, Any]:
         return _protocol.model_metadata(self.name, self.log.version, self._served().signature)
@@ -263,7 +264,7 @@ class ModelServer(Replica):
 
 
 def _why_not_joined(model: Any, signature: Signature, random: np.random.Generator) -> str:
-    """Why requests cannot share a run, or "" if joined ones get what single ones get, as a trial shows."""
+    """Why requests cannot share a run, or "" if a trial shows that joined requests get the same results as single ones."""
     if not signature.can_join:
         return "no dim is the first of all outputs and of inputs"
     requests = [signature.example(rows, random) for rows in _EXAMPLE_ROWS]
@@ -287,7 +288,7 @@ def _why_not_joined(model: Any, signature: Signature, random: np.random.Generato
 
 
 def _are_close(a: np.ndarray, b: np.ndarray) -> bool:
-    """Within what another order of sums may change."""
+    """Whether results agree within the rounding differences of another order of summation."""
     if a.shape != b.shape:
         return False
     tolerance = 1e-3 if a.dtype.itemsize > 2 else 5e-2

@@ -24,7 +24,7 @@ logger = logging.getLogger("fusec.serve")
 
 
 class ShardFollower(Follower):
-    """Lets older weights go when all replicas of the model have newer ones, and takes no others before that."""
+    """Retires older weights when all replicas of the model have newer ones, and accepts no others before that."""
 
     _settling: asyncio.Task[None] | None = None
 
@@ -68,7 +68,7 @@ class ShardDeployment:
 
 
 class RayShards:
-    """Shards behind handles of their deployments. Made in the event loop of the replica that asks them."""
+    """Shards behind handles of their deployments. It is created in the event loop of the replica that uses them."""
 
     def __init__(self, name: str, path: str, handles: list[Any], ledger: Any):
         self._name, self._handles, self._ledger = name, handles, ledger
@@ -96,7 +96,8 @@ class RayShards:
                 await asyncio.sleep(RETRY_AFTER_S)
 
     async def _ask(self, number: int, patience_s: float, method: str, *arguments: Any) -> Any:
-        """What a replica of a shard answers: another one where that dies, as nothing that is asked changes more than its replica."""
+        """The answer of a replica of a shard; if the replica dies, another one is called. Repeating is safe because calls change nothing
+        beyond their replica."""
         end, folder = time.monotonic() + patience_s, self._folders[number]
         while (left := end - time.monotonic()) > 0:
             try:
@@ -116,10 +117,10 @@ class RayShards:
 def bind_shards(
     name: str, path: str, ledger: Any, device: str | None, options: Mapping[str, Any], dense_options: Mapping[str, Any]
 ) -> list[Any]:
-    """A deployment for each shard of an artifact, in the order of their numbers; none for one that is not sharded.
+    """A deployment for each shard of an artifact, in order; none if the artifact is not sharded.
 
-    options: Ray's own for each of them. Where they say no other, a replica asks for one CPU and as much memory as the plan gives its shard,
-    and there are two of each shard if the cluster has that free, besides what the dense part's options ask for, else one.
+    options: Ray's options for each of them. By default a replica requests one CPU and the memory of its shard in the plan, and there are
+    two replicas of each shard if the cluster has enough free resources in addition to those of the dense part, else one.
     """
     if not is_sharded(path):
         return []

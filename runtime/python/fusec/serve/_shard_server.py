@@ -1,5 +1,5 @@
-"""A sharded model as replicas serve it: ShardServer is a shard, and ShardedModelServer the dense part, which answers requests. New weights
-reach all shards before the dense part asks for them. It knows nothing of Ray."""
+"""A sharded model in the processes of its replicas: ShardServer serves a shard, and ShardedModelServer the dense part, which answers
+requests. New weights reach all shards before the dense part uses them. This module does not use Ray."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fusec.serve._shards import PartHolder, Rows, ShardedManifest, ShardedModel,
 class ShardServer(Replica):
     """Serves a shard of the sharded artifact at `path` to the replicas of the model's dense part.
 
-    lanes: look-ups that run at a time.
+    lanes: look-ups that run at the same time.
     """
 
     def __init__(self, name: str, path: str, number: int, device: Any = None, lanes: int = 4):
@@ -39,19 +39,19 @@ class ShardServer(Replica):
         return [*values, *self._seconds.samples("look_up_seconds")]
 
     async def look_up(self, inputs: Mapping[str, np.ndarray], weights: str) -> Rows:
-        """The rows for a run that asks for this set of weights."""
+        """The rows for a run that requests this set of weights."""
         start = time.perf_counter()
         rows = await asyncio.get_running_loop().run_in_executor(self._threads, look_up, self._shard, inputs, weights)
         self._seconds.note(time.perf_counter() - start)
         return rows
 
     def retire(self, version: int) -> None:
-        """Lets older weights go, if all replicas have come to `version` and this one is not past it."""
+        """Retires older weights if this replica is at `version`, which all replicas have reached."""
         if self.log.version == version:
             self._shard.retire()
 
     async def _try(self, change: Change) -> bool:
-        """New weights are only read: those that they replace are still asked for."""
+        """Tries a change. New weights are only checked, because runs still need the old ones."""
         if change.kind in ("weights", "load"):
             await asyncio.to_thread(self._shard.check, change.path or self._path)
         elif change.kind == "rows":
@@ -68,17 +68,17 @@ class ShardServer(Replica):
 
 
 class ServedShards(Shards, Protocol):
-    """Shards that ShardServers serve, each perhaps in several replicas."""
+    """Shards that ShardServers serve, each possibly in several replicas."""
 
     async def try_change(self, change: Change) -> None:
         """Tries a change on a replica of each shard. Raises RequestError."""
 
     async def wait_applied(self, version: int) -> None:
-        """Returns when all replicas of all shards have come to a version of the model's log."""
+        """Returns when all replicas of all shards have reached a version of the model's log."""
 
     @property
     def retries(self) -> Mapping[str, int]:
-        """Questions that were sent again because a replica had died, by shard."""
+        """The number of requests that were repeated because a replica had died, by shard."""
         ...
 
 
@@ -101,7 +101,7 @@ class ShardedModelServer(ModelServer):
         return found
 
     async def _try(self, change: Change) -> bool:
-        """New weights are only read: the shards have not all got them yet."""
+        """Tries a change. New weights are only read, because not all shards have them."""
         if change.kind == "rows":
             self._served().model.check_rows(change.subject, change.ids)
         await self._shards.try_change(change)

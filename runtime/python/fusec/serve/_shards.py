@@ -1,9 +1,9 @@
-"""A model whose tables lie on shards: `fusec shard` made an artifact of each shard, which looks rows up, and one of all the rest, the dense
-part. ShardedModel has the face of a fusec.Model; how its shards are reached is a transport's. It knows nothing of Ray.
+"""A model whose tables are on shards. `fusec shard` made an artifact for each shard, which looks up rows, and one for the rest of the
+model, the dense part. ShardedModel has the interface of a fusec.Model; a transport reaches its shards. This module does not use Ray.
 
-A run sends one message to each shard, to all at the same time, with the inputs that the shard reads; the rows that come back are copied
-once, into the memory of the dense part's inputs. All of them come of one set of weights: a part may hold several sets while weights change,
-and a run names the one that it wants of every shard.
+A run sends one message to each shard, to all at the same time, with the inputs that the shard reads; the returned rows are copied once,
+into the memory of the dense part's inputs. All rows are computed with one set of weights: a part may hold several sets while weights
+change, and a run tells every shard which set to use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fusec import CacheInfo, TableInfo, TensorInfo
 from fusec.serve._errors import Unavailable
 from fusec.serve._metrics import SECONDS, Histogram
 
-PATIENCE_S = 30.0  # that a run waits for a shard, or for all parts to have its weights
+PATIENCE_S = 30.0  # how long a run waits for a shard, or for all parts to have its weights
 _PAUSE_S = 0.005
 _KERNELS = ("kernels/", "cubin/", "cpu/")  # folders of an artifact
 
@@ -38,13 +38,13 @@ def _manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def is_sharded(path: str | os.PathLike[str]) -> bool:
-    """Whether `fusec shard` made the artifact."""
+    """Whether the artifact is one of `fusec shard`."""
     return "shards" in _manifest(path).get("targets", {})
 
 
 @dataclass(frozen=True)
 class Part:
-    """An artifact of a sharded one. A tensor that a shard gives has the same name where the dense part reads it."""
+    """A part of a sharded artifact. An output of a shard has the same name as the input of the dense part that reads it."""
 
     folder: str  # "shard_0"
     inputs: tuple[str, ...]
@@ -53,16 +53,16 @@ class Part:
 
 @dataclass(frozen=True)
 class TablePart:
-    """Rows of a table, or columns of all its rows, where they are."""
+    """The rows of a table that a part has, or the columns that it has of all rows."""
 
-    part: int  # the number of a shard; that of the dense part is how many shards there are
+    part: int  # the index of a shard; that of the dense part is the number of shards
     first_row: int
     rows: int
     columns: slice | None = None  # None: all of them
 
 
 class ShardedManifest:
-    """What the manifest of a sharded artifact says."""
+    """The contents of the manifest of a sharded artifact."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = os.fspath(path)
@@ -74,7 +74,7 @@ class ShardedManifest:
             Part(step["folder"], tuple(buffers[i] for i in step["inputs"]), tuple(buffers[i] for i in step["outputs"]))
             for step in manifest["targets"]["shards"]["steps"]
         )
-        self.weights: str = manifest["hash"]  # the name of this set of weights: it is a hash over all parts
+        self.weights: str = manifest["hash"]  # the name of this set of weights: a hash over all parts
         self.inputs, self.outputs = _infos(manifest["inputs"]), _infos(manifest["outputs"])
         self.dims = {symbol["name"]: (symbol["min"], symbol["max"]) for symbol in manifest["symbols"]}
         self.tables = {entry["table"]: _table_info(entry) for entry in manifest["tables"]}
@@ -94,12 +94,12 @@ class ShardedManifest:
         return self.parts[-1]
 
     def folder(self, number: int) -> str:
-        """Where part `number` is."""
+        """The folder of part `number`."""
         return os.path.join(self.path, self.parts[number].folder)
 
     def program(self, number: int) -> dict[str, Any]:
-        """What stays of a part when its weights change, as runtime/src/artifact/same_program.cc has it. Raises BadArtifact where the
-        part is of another artifact than the manifest beside it."""
+        """The properties of a part that do not change with its weights, as in runtime/src/artifact/same_program.cc. Raises BadArtifact if
+        the part does not belong to the manifest beside it."""
         manifest, folder = _manifest(self.folder(number)), self.parts[number].folder
         for file, file_hash in manifest["files"].items():
             if self._files.get(f"{folder}/{file}", file_hash) != file_hash:
@@ -126,7 +126,7 @@ def _table_part(place: Mapping[str, Any]) -> TablePart:
 
 
 def _table_info(entry: Mapping[str, Any]) -> TableInfo:
-    """Without the bytes that it has as it is stored, which only its parts know."""
+    """The description of a table, without its stored bytes, which only its parts know."""
     return TableInfo(entry["table"], entry["dtype"], entry["rows"], entry["columns"], entry.get("storage", ""), 0, entry.get("fixed", ""))
 
 
@@ -134,7 +134,7 @@ def _table_info(entry: Mapping[str, Any]) -> TableInfo:
 
 
 class WeightSet:
-    """A part with one set of weights: its model, and contexts that no run uses."""
+    """A part with one set of weights: its model, and its idle contexts."""
 
     def __init__(self, weights: str, folder: str, device: Any):
         self.weights, self.model = weights, fusec.load(folder, device)
@@ -153,9 +153,9 @@ class WeightSet:
 
 
 class PartHolder:
-    """The part `number` of a sharded artifact, in this process: nothing at first, and then the weights of that artifact or of others that
-    are the same program. New ones are a second set; runs that ask for the older one get it until that is retired. Runs may be made by any
-    thread, changes by one at a time."""
+    """The part `number` of a sharded artifact in this process. It is empty at first, and then holds the weights of that artifact or of
+    others that are the same program. New weights are a second set; runs that name the older set get it until it is retired. Any thread may
+    run it; only one thread at a time may change it."""
 
     def __init__(self, path: str | os.PathLike[str], number: int, device: Any = None):
         self.number, self._device = number, device
@@ -166,30 +166,30 @@ class PartHolder:
         self._older: WeightSet | None = None
 
     def weight_set(self, weights: str) -> WeightSet | None:
-        """The set of that name, if the part has it."""
+        """The set with this name, if the part has it."""
         for held in (self.current, self._older):
             if held is not None and held.weights == weights:
                 return held
         return None
 
     def check(self, path: str | os.PathLike[str]) -> None:
-        """Raises BadArtifact unless the artifact has this part with whatever weights, and the part's files are whole."""
+        """Raises BadArtifact unless the artifact has this part, with any weights, and the part's files are complete."""
         self._open(path).model.close()
 
     def use(self, path: str | os.PathLike[str]) -> None:
-        """Takes the weights of an artifact, and keeps those that were in use."""
+        """Loads the weights of an artifact, and keeps the previous ones as the older set."""
         opened = self._open(path)
         self._older, self.current = self.current, opened
 
     def retire(self) -> None:
-        """Lets the older weights go. Runs that have begun with them end with them."""
+        """Retires the older weights. Runs that have begun with them still finish with them."""
         self._older = None
 
     def unload(self) -> None:
         self._older = self.current = None
 
     def update_rows(self, table: str, ids: np.ndarray, rows: np.ndarray) -> None:
-        """Puts those of the rows into the current weights that lie here."""
+        """Updates those of the rows that this part has, in its current weights."""
         for place in self._rows[table] if self.current is not None else ():
             here = (ids >= place.first_row) & (ids < place.first_row + place.rows)
             values = rows[here] if place.columns is None else np.ascontiguousarray(rows[here][:, place.columns])
@@ -204,16 +204,15 @@ class PartHolder:
 
 @dataclass(frozen=True)
 class Rows:
-    """A shard's answer: its outputs, computed with the weights that were asked for. There are none where it has other weights, or refuses
-    its inputs."""
+    """A shard's answer: its outputs, computed with the requested weights. There are none if it has other weights or refuses its inputs."""
 
     arrays: tuple[np.ndarray, ...] = ()
     has_weights: bool = True
-    refused: str = ""  # why
+    refused: str = ""  # why it refuses its inputs
 
 
 def look_up(shard: PartHolder, inputs: Mapping[str, np.ndarray], weights: str) -> Rows:
-    """What a shard answers to a run that asks it with these inputs, by name, for that set of weights."""
+    """The answer of a shard to a run with these inputs, by name, and that set of weights."""
     held = shard.weight_set(weights)
     if held is None:
         return Rows(has_weights=False)
@@ -223,14 +222,14 @@ def look_up(shard: PartHolder, inputs: Mapping[str, np.ndarray], weights: str) -
         return Rows(refused=str(error))
 
 
-# ---- the whole ----
+# ---- the whole model ----
 
 
 class Shards(Protocol):
     """A transport: how a model reaches its shards."""
 
     def look_up(self, number: int, inputs: Mapping[str, np.ndarray], weights: str) -> concurrent.futures.Future[Rows]:
-        """Asks a shard. The future fails with Unavailable where it does not answer."""
+        """Sends a request to a shard. The future fails with Unavailable if the shard does not answer."""
         ...
 
 
@@ -248,10 +247,10 @@ class LocalShards:
 
 
 class ShardedModel:
-    """A sharded artifact with the face of a fusec.Model: the dense part is in this process, the shards are behind a transport.
+    """A sharded artifact with the interface of a fusec.Model: the dense part is in this process, the shards are behind a transport.
 
-    Rows and weights are changed in the dense part alone: whoever serves the shards changes them there, new weights before they are given to
-    this model, which asks for them from then on.
+    Changes of rows and weights affect only the dense part. The servers of the shards have to change the shards; new weights must be there
+    before they are given to this model, which requests them from then on.
     """
 
     def __init__(self, path: str | os.PathLike[str], device: Any, shards: Shards):
@@ -262,12 +261,12 @@ class ShardedModel:
         self.dims = {**self.artifact.dims, **self.dense.model.dims}  # the dense part knows which of them may be 0
         self._adapters: dict[int, str] = {}
         self._counting = threading.Lock()
-        self.reruns = 0  # because a shard had other weights
-        self.shards_seconds = Histogram(SECONDS)  # until all shards of a run have answered
+        self.reruns = 0  # runs that were repeated because a shard had other weights
+        self.shards_seconds = Histogram(SECONDS)  # times until all shards of a run have answered
 
     @property
     def dense(self) -> WeightSet:
-        """The dense part, with the weights that the next run has."""
+        """The dense part, with the weights of the next run."""
         if self._dense.current is None:
             raise Unavailable("the model is closed")
         return self._dense.current
@@ -288,7 +287,7 @@ class ShardedModel:
         return tuple(self.artifact.tables.values())
 
     def table_cache(self, table: str) -> CacheInfo:
-        """Of the dense part's tables: the shards tell of theirs."""
+        """The cache of a table of the dense part; the shards report their own."""
         held_here = any(info.name == table for info in self.dense.model.tables)
         return self.dense.model.table_cache(table) if held_here else CacheInfo(0, 0, 0, 0, 0)
 
@@ -318,7 +317,7 @@ class ShardedModel:
         self.dense.model.unload_adapter(slot)
         self._adapters.pop(slot, None)
 
-    # ---- what contexts count ----
+    # ---- counters of contexts ----
 
     def note_rerun(self) -> None:
         with self._counting:
@@ -330,11 +329,11 @@ class ShardedModel:
 
 
 class ShardedContext:
-    """Runs of one thread at a time."""
+    """A context for the runs of one thread at a time."""
 
     def __init__(self, model: ShardedModel):
         self._model, self._parts = model, model.artifact
-        self._memory: dict[str, np.ndarray] = {}  # of the rows of shards, in the dense part's inputs
+        self._memory: dict[str, np.ndarray] = {}  # memory of the dense part's inputs for the rows of shards
 
     def __call__(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
         given = {info.name: tensor for info, tensor in zip(self._model.inputs, inputs, strict=True)}
@@ -350,7 +349,7 @@ class ShardedContext:
             time.sleep(_PAUSE_S)
 
     def _look_up(self, given: Mapping[str, np.ndarray], weights: str) -> dict[str, np.ndarray] | None:
-        """The rows of all shards, or None if one of them has other weights. Raises BadInput where one refuses its inputs."""
+        """The rows of all shards, or None if one of them has other weights. Raises BadInput if one refuses its inputs."""
         start = time.perf_counter()
         answers = [
             self._model.shards.look_up(number, {name: given[name] for name in part.inputs}, weights)
@@ -369,7 +368,7 @@ class ShardedContext:
         return rows
 
     def _copied(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The array in the memory of an input, which is page-locked where the dense part is on a GPU, and grows."""
+        """A copy of the array in the memory of an input, which grows as needed and is page-locked if the dense part is on a GPU."""
         count = math.prod(array.shape) * array.dtype.itemsize
         memory = self._memory.get(name)
         if memory is None or memory.size < count:

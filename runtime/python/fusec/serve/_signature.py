@@ -1,18 +1,19 @@
-"""What the requests of a model look like, how several become one run, and how its results are split again.
+"""The form of a model's requests, how several of them become one run, and how its results are split again.
 
-A run joins requests along the first axes of their inputs. The dims that stand there and nowhere else are the model's *joined* dims:
-`batch`, and of ragged bags the number of ids. Three kinds of inputs say positions along a joined dim, and are shifted by what the requests
-before take of it:
+A run joins requests along the first axes of their inputs. The dims that occur only there are the model's *joined* dims: `batch`, and for
+ragged bags the number of ids. The values of three kinds of inputs refer to positions along a joined dim. They are shifted by the sizes of
+the earlier requests:
 
-    a map        request_of_item i64[batch], whose values count `requests`
-    offsets      i64[batch], where in `ids` the bag of each row begins; i64[bounds] also has the end of the last bag, which is the beginning
-                 of the next request's first
-    lengths      i64[batch], which need no shift: they must add up to the request's ids
+    a map        request_of_item i64[batch], whose values are indices of requests
+    offsets      i64[batch], the position in `ids` where the bag of each row begins; i64[bounds] also has the end of the last bag, which is
+                 the beginning of the first bag of the next request
+    lengths      i64[batch], which need no shift: they must add up to the number of the request's ids
 
-All other dims are *shared*: requests are joined where they agree on them. So are inputs that have no joined dim: their bytes must agree.
+All other dims are *shared*: only requests with the same sizes of them are joined. Inputs without a joined dim are shared too: their bytes
+must be the same.
 
-Which inputs these are, an artifact's manifest says by the limits of their values. What it cannot say is whether the rows of a model depend
-on each other; `ModelServer` therefore compares joined requests with single ones before it joins any.
+The limits of values in an artifact's manifest show which inputs these are. They do not show whether the rows of a model depend on each
+other; `ModelServer` therefore compares joined requests with single ones before it joins any.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LIMIT = re.compile(r"(?P<dim>[^-+*/() ]+)(?: \+ 1)?")
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """The dtype of NumPy for one of fusec: float32 for f32. bf16 is that of ml_dtypes."""
+    """The NumPy dtype for a name of fusec, such as float32 for f32. bf16 is the dtype of ml_dtypes."""
     if name == "bf16":
         import ml_dtypes
 
@@ -48,15 +49,15 @@ def numpy_dtype(name: str) -> np.dtype:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output as requests have it."""
+    """The specification of an input or output of requests."""
 
     name: str
     dtype_name: str  # "f32"
     dtype: np.dtype
     shape: tuple[int | str, ...]
-    counts: str = ""  # the joined dim that the values are positions of
-    ascending: bool = False  # offsets
-    adds_up: bool = False  # lengths
+    counts: str = ""  # the joined dim along which the values are positions
+    ascending: bool = False  # whether the values are offsets
+    adds_up: bool = False  # whether the values are lengths
 
     def __str__(self) -> str:
         return f'"{self.name}" {self.dtype_name}[{", ".join(map(str, self.shape))}]'
@@ -64,7 +65,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class OutputRows:
-    """How many rows of an output belong to a request: dim * factor, or dim - 1."""
+    """The number of rows of an output that belong to a request: dim * factor, or dim - 1."""
 
     dim: str
     factor: int = 1
@@ -79,9 +80,9 @@ class Request:
     """The checked inputs of a request, in the model's order."""
 
     arrays: list[np.ndarray]
-    sizes: dict[str, int]  # of each symbolic dim
-    key: Any  # requests of equal keys may share a run
-    rows: int  # what it counts for in a batch
+    sizes: dict[str, int]  # the size of each symbolic dim
+    key: Any  # requests with equal keys may share a run
+    rows: int  # its rows, by which batches are limited
 
 
 @dataclass
@@ -91,18 +92,18 @@ class Signature:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     dims: dict[str, tuple[int, int]]
-    row_dim: str  # what batches are counted in; "" for a model without joined dims
+    row_dim: str  # the dim that counts the rows of a batch; "" for a model without joined dims
     joined: frozenset[str] = frozenset()
-    fences: frozenset[str] = frozenset()  # joined dims of offsets that have the end of the last bag
+    fences: frozenset[str] = frozenset()  # joined dims of offsets that include the end of the last bag
     output_rows: tuple[OutputRows, ...] = ()
-    limits: dict[str, list[int | str]] = field(default_factory=dict)  # of ids, for random ones
+    limits: dict[str, list[int | str]] = field(default_factory=dict)  # limits of ids, for random ids
 
     @property
     def can_join(self) -> bool:
         return bool(self.row_dim)
 
     def request(self, tensors: Mapping[str, np.ndarray]) -> Request:
-        """Checks the inputs of a request. Raises RequestError, which names the input."""
+        """Checks the inputs of a request and returns it. Raises RequestError, which names the input."""
         for name in tensors:
             if not any(spec.name == name for spec in self.inputs):
                 raise RequestError(f'there is no input "{name}", the model has {self._names()}')
@@ -139,9 +140,9 @@ class Signature:
         return self.can_join and all(not spec.counts and spec.shape and spec.shape[0] in self.joined for spec in self.inputs)
 
     def key_of(self, arrays: list[np.ndarray], sizes: dict[str, int]) -> Any:
-        """Of a request; those of equal keys may share a run."""
+        """The key of a request; requests with equal keys may share a run."""
         if not self.can_join or not self._positions_fit(arrays, sizes):
-            return object()  # equals none
+            return object()  # equal to no other key
         shared: list[Any] = [size for name, size in sizes.items() if name not in self.joined]
         for spec, array in zip(self.inputs, arrays):
             if not spec.shape or spec.shape[0] not in self.joined:
@@ -149,8 +150,8 @@ class Signature:
         return tuple(shared)
 
     def _positions_fit(self, arrays: list[np.ndarray], sizes: dict[str, int]) -> bool:
-        """Whether the positions in a request are its own: those of others must not be reached, nor its own be left over. A request that
-        does not keep to this runs alone, where it means what it says."""
+        """Whether the positions in a request stay within the request, and lengths and fences also cover it, so that joining cannot mix it
+        with others. A request for which this is not so runs alone."""
         for spec, array in zip(self.inputs, arrays):
             if not spec.counts:
                 continue
@@ -175,7 +176,7 @@ class Signature:
         return sizes
 
     def join(self, requests: Sequence[Request], i: int, out: np.ndarray) -> None:
-        """Writes input `i` of the requests one behind the other, which has the shape of `out`, with positions along joined dims shifted."""
+        """Writes input `i` of all requests consecutively to `out`, with positions along joined dims shifted."""
         spec = self.inputs[i]
         parts = [request.arrays[i] for request in requests]
         if spec.shape[0] in self.fences:
@@ -187,7 +188,7 @@ class Signature:
         for part, request in zip(parts, requests):
             size = request.sizes[spec.counts]
             mine = out[start : start + len(part)]
-            mine[mine < 0] += size  # -1 is the last of the request
+            mine[mine < 0] += size  # -1 is the last position of the request
             mine += base
             start, base = start + len(part), base + size
 
@@ -203,7 +204,7 @@ class Signature:
         return answers
 
     def example(self, rows: int, random: np.random.Generator) -> Request:
-        """A random request whose joined dims are near `rows`; the ids and positions in it are valid."""
+        """A random request whose joined dims are close to `rows`, with valid ids and positions."""
         sizes = {}
         for number, (name, (low, high)) in enumerate(sorted(self.dims.items())):
             wanted = rows + number + (name in self.fences) if name in self.joined else max(low, 2)
@@ -223,10 +224,10 @@ class Signature:
                 values[-1:] = sizes[spec.counts]
         elif spec.counts and spec.adds_up:
             values = random.multinomial(sizes[spec.counts], [1 / count] * count) if count else np.zeros(0)
-        elif spec.dtype.kind in "iu" or spec.name in self.limits:  # floats too may be ids
+        elif spec.dtype.kind in "iu" or spec.name in self.limits:  # floats may be ids, too
             limits = [sizes.get(limit, 1) if isinstance(limit, str) else limit for limit in self.limits.get(spec.name, [2])]
             most = np.iinfo(spec.dtype).max if spec.dtype.kind in "iu" else 2**8
-            at_most = [limit for limit in limits if limit > 0]  # places of 0 take any float
+            at_most = [limit for limit in limits if limit > 0]  # positions with limit 0 may have any float
             values = random.integers(0, max(1, min([*at_most, sizes.get(spec.counts, 2**31), 2**31, most])), shape)
         elif spec.dtype.kind == "b":
             values = random.integers(0, 2, shape)
@@ -236,7 +237,7 @@ class Signature:
 
 
 def read_signature(model: Any) -> Signature:
-    """The signature of a loaded fusec.Model, with what its manifest says of the values of its inputs."""
+    """The signature of a loaded fusec.Model, with the properties of its inputs' values from its manifest."""
     manifest = json.loads((pathlib.Path(model.path) / "manifest.json").read_text())
     about = {entry["name"]: entry for entry in manifest["inputs"]}
     dims = model.dims
@@ -249,7 +250,7 @@ def read_signature(model: Any) -> Signature:
     }
     signature = Signature(tuple(inputs), tuple(outputs), dims, "", limits=limits)
     if any(entry.get("sizes") for entry in manifest["outputs"]):
-        return signature  # only the data of a run tell how its results would be split
+        return signature  # sizes of results depend on the data, so they cannot be split
     first = {spec.shape[0] for spec in inputs if spec.shape} & set(dims)
     elsewhere = {word for spec in inputs for dim in spec.shape[1:] for word in re.findall(r"[^-+*/() ]+", str(dim))}
     expressions = {word for spec in inputs for dim in spec.shape if dim not in dims for word in re.findall(r"[^-+*/() ]+", str(dim))}
@@ -260,7 +261,7 @@ def read_signature(model: Any) -> Signature:
     signature.output_rows = tuple(OutputRows(match["dim"], int(match["factor"] or 1), int(match["less"] or 0)) for match in rows if match)
     signature.fences = frozenset(rows.dim for rows in signature.output_rows if rows.less)
     signature.joined = frozenset(joined)
-    # A position along a shared dim, such as the last place of a history, is the same in every run.
+    # A position along a shared dim, such as the last element of a history, needs no shift.
     signature.inputs = tuple(
         spec if spec.ascending or spec.adds_up or spec.counts in joined else replace(spec, counts="") for spec in inputs
     )
@@ -281,7 +282,7 @@ def _spec(info: Any, entry: Mapping[str, Any], dims: Mapping[str, Any]) -> Tenso
 
 
 def _all_positions_are_joined(signature: Signature) -> bool:
-    """Whether offsets and other positions count joined dims that have no fence, and each fence is one of offsets and of nothing else."""
+    """Whether offsets and other positions refer only to joined dims without a fence, and each fence belongs only to offsets."""
     for spec in signature.inputs:
         if spec.counts and (spec.counts not in signature.joined or spec.counts in signature.fences or len(spec.shape) != 1):
             return False

@@ -1,7 +1,7 @@
-"""What Triton's statistics extension tells of a model: how many requests it has answered, and where their time went.
+"""The statistics of a model in Triton's statistics extension: the number of answered requests, and how their time was spent.
 
-Triton's extension_statistics.md has the words. An inference is a row; a model without rows has one for each request. A request has the
-durations of the whole run that it shares with others, and a batch size those of its runs.
+Triton's extension_statistics.md defines the terms. An inference is a row; a model without rows has one inference per request. A request is
+charged with the durations of the whole run that it shares with others, a batch size with those of its runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Duration:
     ns: int = 0
 
     def note(self, ns: int, count: int = 1) -> None:
-        """`count` times, which took `ns` together."""
+        """Adds `count` events that took `ns` nanoseconds together."""
         self.count += count
         self.ns += ns
 
@@ -31,8 +31,7 @@ class Duration:
 
 @dataclass(frozen=True)
 class Run:
-    """An execution of the model: its rows and requests, and the time that it took to join their inputs, to run, and to split the
-    results."""
+    """A run of the model: its rows and requests, and the times for joining their inputs, for running, and for splitting the results."""
 
     rows: int
     requests: int
@@ -43,7 +42,7 @@ class Run:
 
 @dataclass
 class Compute:
-    """Of requests, or of runs."""
+    """The times of requests, or of runs."""
 
     compute_input: Duration = field(default_factory=Duration)
     compute_infer: Duration = field(default_factory=Duration)
@@ -65,16 +64,16 @@ class Compute:
 
 @dataclass
 class Statistics:
-    """Of a replica, or of several. Only one event loop writes here."""
+    """The statistics of a replica, or of several. Only one event loop writes to them."""
 
     last_inference_ms: int = 0  # since the epoch
-    rows: int = 0  # of requests that were answered
+    rows: int = 0  # rows of answered requests
     runs: int = 0
     success: Duration = field(default_factory=Duration)
     fail: Duration = field(default_factory=Duration)
     queue: Duration = field(default_factory=Duration)
     compute: Compute = field(default_factory=Compute)
-    batches: dict[int, Compute] = field(default_factory=dict)  # by their rows
+    batches: dict[int, Compute] = field(default_factory=dict)  # by number of rows
 
     def note_run(self, run: Run) -> None:
         self.last_inference_ms = time.time_ns() // 1_000_000
@@ -82,7 +81,7 @@ class Statistics:
         self.batches.setdefault(run.rows, Compute()).note(run)
 
     def note_answers(self, requests: int, rows: int, queue_ns: int, run: Run) -> None:
-        """Requests that have got the results of a run, with their rows and waits in all."""
+        """Adds requests that were answered by a run, with the sums of their rows and waiting times."""
         self.rows += rows
         self.queue.note(queue_ns, requests)
         self.compute.note(run, requests)

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, where it is installed and an application has set it up."""
+"""OpenTelemetry spans, if it is installed and an application has set it up."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ else:
     _tracer = trace.get_tracer("fusec.serve")
 
 
-_LOOK_S = 0.25  # between questions whether somebody sees spans: each takes 2 us, and a request as a whole 20
+_LOOK_S = 0.25  # seconds between checks whether spans are recorded: a check takes 2 us, a whole request 20
 _next_look, _is_seen = 0.0, False
 
 
 def begin(name: str, **attributes: Any) -> Any:
-    """A span for what begins here, below the current one; None where nobody would see it."""
+    """Begins a span below the current one; returns None if spans are not recorded."""
     global _next_look, _is_seen
     if trace is None:
         return None
@@ -30,7 +30,7 @@ def begin(name: str, **attributes: Any) -> Any:
 
 
 def end(span: Any, error: BaseException | None = None) -> None:
-    """Ends a span of `begin`, with what failed in it."""
+    """Ends a span of `begin`, with the error that occurred in it."""
     if span is None:
         return
     if isinstance(error, Exception):
@@ -41,7 +41,7 @@ def end(span: Any, error: BaseException | None = None) -> None:
 
 @contextlib.contextmanager
 def span(name: str, **attributes: Any) -> Iterator[None]:
-    """A span around what is computed in it, and the current one there."""
+    """A context with a span, which is the current span within it."""
     begun = begin(name, **attributes)
     if begun is None:
         yield
