@@ -71,7 +71,7 @@ TEST(TableSeam, IdsOfAnotherLookUpKeepTheTable) {
   %rows = gather(%table, %as_ids) {axis = 0} : f32[2, 2, 8]
   return %rows
 )");
-  EXPECT_EQ(seam.stays, "its ids are not computed of the inputs alone");
+  EXPECT_EQ(seam.stays, "its ids are not computed from the inputs alone");
 }
 
 TEST(TableSeam, IdsThatAMaskChoosesArePlacedBesideTheTable) {
@@ -92,7 +92,7 @@ TEST(TableSeam, SumsOfFloatsThatIdsAreMadeOfStayWithTheRest) {
   %rows = gather(%table, %as_ids) {axis = 0} : f32[batch, 4, 8]
   return %rows
 )");
-  EXPECT_EQ(seam.stays, "its ids are not computed of the inputs alone");
+  EXPECT_EQ(seam.stays, "its ids are not computed from the inputs alone");
 }
 
 TEST(TableSeam, PartsLeaveRowsOfOthersOutBeforeTheyAreSummed) {
