@@ -1,4 +1,5 @@
-"""Writes a float16 or bfloat16 version of a float32 ONNX model: every float tensor, constant and cast changes type, nothing else.
+"""Writes a float16 or bfloat16 version of a float32 ONNX model: the types of all float tensors, constants and casts change, and nothing
+else.
 
     models/to_half.py IN.onnx OUT.onnx float16|bfloat16
 """

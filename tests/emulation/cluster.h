@@ -13,23 +13,23 @@ namespace fusec::emulation {
 
 class Block;
 
-// The blocks that run at the same time on threads of the operating system of their own, and know each other's shared memory.
+// The blocks of a cluster, which run at the same time on one OS thread each and can access each other's shared memory.
 class Cluster {
  public:
   explicit Cluster(int blocks) : places(static_cast<size_t>(blocks)), members_(static_cast<size_t>(blocks)) {}
   // Called when all threads of a block have arrived at the cluster's barrier.
   void Arrive();
   uint64_t PhasesEnded();
-  // Lets another block do something between the steps of its threads. False: it has ended.
+  // Asks another block to execute `task` between the steps of its threads. Returns false if that block has ended.
   bool Send(size_t block, std::function<void(Block&)> task);
-  // What others have sent to the block and it has not taken yet.
+  // Removes and returns the tasks that others have sent to the block.
   std::vector<std::function<void(Block&)>> Take(size_t block);
-  // Waits until there is a task for the block, so many phases of the barrier have ended, or a block has failed. False: all blocks
-  // wait for each other.
+  // Waits until there is a task for the block, `phases` phases of the barrier have ended, or a block has failed. Returns false if all
+  // blocks wait for each other.
   bool Await(size_t block, uint64_t phases);
-  // Of a block: takes no tasks any more.
+  // Marks the block as ended; it accepts no more tasks.
   void End(size_t block);
-  // Notes why a block cannot run on: then none does.
+  // Records why a block cannot continue; all other blocks then stop as well.
   void Fail(const std::string& complaint);
   bool has_failed();
 
@@ -39,10 +39,10 @@ class Cluster {
   struct Member {
     std::vector<std::function<void(Block&)>> tasks;
     bool waits = false, has_ended = false;
-    uint64_t phases = 0;  // that it waits for
+    uint64_t phases = 0;  // the number of phases that it waits for
   };
   bool HasNews(const Member& member) const { return !member.tasks.empty() || phases_ended_ >= member.phases; }
-  // Whether no block runs, and nothing that they wait for will come.
+  // Whether no block runs, and nothing that they wait for can happen.
   bool IsStuck() const;
 
   std::mutex mutex_;
@@ -53,7 +53,7 @@ class Cluster {
   bool has_failed_ = false;
 };
 
-// What the first block had to complain about that could not run since the last call, or "".
+// The complaint of the first block that could not continue since the last call, or "".
 std::string TakeComplaint();
 
 }  // namespace fusec::emulation
