@@ -4,7 +4,8 @@
 
 This writes FOLDER/NAME.DTYPE.onnx, its weights in NAME.DTYPE.data, and NAME.DTYPE.json, which maps the PyTorch module's name of each weight
 to its place in the .data file. Weights are random numbers with PyTorch's usual distribution. They depend on the seed, but not on the dtype
-or the number of threads. """
+or the number of threads.
+"""
 import argparse
 import dataclasses
 import json

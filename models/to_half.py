@@ -1,5 +1,4 @@
-"""Writes a float16 or bfloat16 version of a float32 ONNX model: the types of all float tensors, constants and casts change, and nothing
-else.
+"""Writes a float16 or bfloat16 version of a float32 ONNX model: only the types of float tensors, constants and casts change.
 
     models/to_half.py IN.onnx OUT.onnx float16|bfloat16
 """
