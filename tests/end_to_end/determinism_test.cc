@@ -1,5 +1,5 @@
-// The same model gives the same bytes, whatever the folder, the time, the user, the locale, the time
-// zone, the number of CPUs and the state of the kernel cache.
+// The same model gives an artifact with the same bytes, whatever the folder, the time, the user, the locale, the time zone, the number of
+// CPUs and the state of the kernel cache.
 #include <gtest/gtest.h>
 
 #include <filesystem>

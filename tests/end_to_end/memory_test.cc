@@ -1,4 +1,5 @@
-// Weights are written once: compiling needs little more memory than those that it computes, whatever lies in files.
+// Weights are written only once: compiling needs little more memory than the weights that it computes, however large the weights in files
+// are.
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -35,7 +36,7 @@ g (int64[batch] ids) => (float[batch, 16] y)
 )";
 constexpr int64_t kWeights = 192 * kMegabyte;
 
-// The most memory that a child, or one it waited for, has had at once; -1 if it failed.
+// The peak memory of a child process, or of a process for which it waited; -1 if it failed.
 int64_t PeakBytes(ArrayRef<std::string> arguments) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));

@@ -1,4 +1,4 @@
-// Which tables of a model can be updated by rows, as the manifest lists them.
+// Which tables of a model can be updated by rows, according to the manifest.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -44,7 +44,7 @@ class RowTables : public testing::Test {
     return path;
   }
 
-  // By name: the storage of its rows, or why they are fixed.
+  // By name of the table: the storage of its rows, or the reason why they cannot be updated.
   std::map<std::string, std::string> Tables(const std::string& model,
                                             const std::vector<std::string>& flags = {}) {
     const std::string out = folder_ + "/out";

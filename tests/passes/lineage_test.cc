@@ -1,5 +1,5 @@
-// What passes say of the constants that they make (passes/lineage.h): the program of the weights, run by the interpreter on the
-// initializers, gives each constant bit for bit, of other initializers too.
+// What passes record about the constants that they make (passes/lineage.h): the weights program, run by the interpreter on the
+// initializers, gives each constant bit for bit, also for other initializers.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -35,7 +35,7 @@ void FillPayloads(Graph& graph) {
   }
 }
 
-// A model before and after passes, with what these say of its constants.
+// A model before and after passes, with the recorded derivations of its constants.
 struct Lineage {
   std::vector<TensorData> initializers;
   std::unique_ptr<Graph> graph, program;
@@ -69,7 +69,7 @@ std::vector<const Node*> ConstantsOf(const Graph& graph) {
   return constants;
 }
 
-// Whether `program` makes the constants of `graph` of `initializers`.
+// Whether `program` computes the constants of `graph` from `initializers`.
 void Makes(const Graph& program, const std::vector<TensorData>& initializers, const Graph& graph, const std::string& what) {
   const auto made = RunWeightsProgram(program, initializers);
   ASSERT_TRUE(made.has_value()) << what << ": " << made.error().message << "\n" << Print(program);
