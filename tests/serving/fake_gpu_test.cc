@@ -1,4 +1,4 @@
-// What the runtime asks of a CUDA driver it gives back, counted by a driver of our own.
+// The runtime frees everything that it allocates from the CUDA driver, as counted by a fake driver.
 #include "tests/serving/fake_gpu_test.h"
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// How host tensors get to and from a GPU, told by a driver of our own.
+// How host tensors are copied to and from a GPU, observed by a fake driver.
 #include <algorithm>
 
 #include "tests/serving/fake_gpu_test.h"
@@ -256,7 +256,7 @@ TEST_F(FakeGpuTest, AnAsynchronousRunHasReadPageableInputsOnly) {
   for (int i = 0; i < 4; ++i) ExpectAnswer(y[i]->data(), kBatch, i % 2 ? 9 : 7);
 }
 
-// The results of an earlier run that lie in staging are not forgotten when a later one needs none.
+// Results of an earlier run that are in staging memory are not lost when a later run needs no staging.
 TEST_F(FakeGpuTest, ResultsSurviveALaterRunWithoutStaging) {
   const auto program = Load();
   auto context = std::move(*Context::Create(*program));
@@ -274,6 +274,6 @@ TEST_F(FakeGpuTest, ResultsSurviveALaterRunWithoutStaging) {
   ExpectAnswer(pinned.data(), kBatch, 2);
 }
 
-// Whoever is told of an error may free the memory that was bound.
+// After an error was reported, the caller may free the bound memory.
 }  // namespace
 }  // namespace fusec::runtime

@@ -1,5 +1,5 @@
-// Tables in host memory against the same in the GPU's: equal answers, before and after updates, and
-// no room on the GPU. On a CPU both programs are the same.
+// Compares tables in host memory with the same tables in GPU memory: answers are equal before and after updates, and tables in host memory
+// take no GPU memory. On a CPU both programs are the same.
 //
 //   FUSEC_TEST_DEVICE=cuda                      on the first GPU
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ class HostTables : public testing::Test {
     return Program(Model().path(name), DeviceUnderTest().c_str());
   }
 
-  // Of every 7th row of both tables.
+  // Updates every 7th row of both tables.
   static std::vector<float> Answers(const Program& program) {
     Context context(program);
     std::vector<int64_t> ids;

@@ -1,5 +1,4 @@
-// Random runs on a CUDA driver of our own: FUSEC_PROPERTY_RUNS sets their number,
-// FUSEC_PROPERTY_SEED the first.
+// Random runs on a fake CUDA driver: FUSEC_PROPERTY_RUNS sets their number, FUSEC_PROPERTY_SEED the first seed.
 #include "tests/gpu/random_runs.h"
 
 #include <gtest/gtest.h>
