@@ -1,5 +1,5 @@
-// The polynomials of the CPU's header against double precision. Its comments give the largest errors over all floats; here are every
-// 4099th float, the special values, and with them 0.1 units of slack for the machine's own double functions.
+// Compares the polynomials of the CPU's header with double precision. The comments of the header give the largest errors over all floats;
+// this test takes every 4099th float and the special values, and allows 0.1 units more for the machine's own double functions.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -1,5 +1,4 @@
-// Graphs with several run-time counts: along two axes of a tensor, behind each other, and equal
-// ones.
+// Graphs with several counts that depend on data: along two axes of a tensor, one after the other, and equal ones.
 #include "tests/unit/import/import_fixture.h"
 
 namespace fusec {
@@ -88,7 +87,7 @@ TEST_F(SeveralCounts, AreRowsBehindEachOther) {
   Expect(Run("float[k, 2]", sums, {1, 0, 0, 0}, {0, 1, 0, 1}), {3, 2}, {11, 14, 10, 12, 7, 8});
 }
 
-// As many rows by one mask as by another is what the model says where they meet.
+// Where values with rows of two masks are combined, the model states that both masks choose the same number of rows.
 TEST_F(SeveralCounts, AreEqualWhereTheyMeet) {
   const std::string nodes = "y = Sub(left, right)";
   Expect(Run("float[k, 2]", nodes, {0, 1, 0, 1}, {1, 0, 1, 0}), {2, 2}, {2, 2, 2, 2});
@@ -134,7 +133,7 @@ TEST_F(SizesOfData, TopOfAsManyAsTheAxisHas) {
   EXPECT_FALSE(top(-1));
 }
 
-// Positions behind those that a cache holds.
+// Positions after those in a cache.
 TEST_F(SizesOfData, RangesThatEndAKnownLengthBehindTheirStart) {
   const std::string graph = R"(g (float[batch, seq] x, int64 past) => (int64[seq] y) {
     shape = Shape<start = 1>(x)

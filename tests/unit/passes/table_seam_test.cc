@@ -140,7 +140,7 @@ TEST(TypesOnWire, AreWhatIsSent) {
   EXPECT_EQ(TypesOnWire(codes, Wire::kInt8)[0], codes);
 }
 
-// What mixes columns, or has other numbers for each, stays outside.
+// Ops that mix columns, or have different numbers for each column, stay outside.
 TEST(TableSeam, OfATableThatIsCutByColumnsAllBeforeTheSeamHasThem) {
   const std::string nodes = R"(
   %rows = gather(%table, %ids) {axis = 0} : f32[batch, 20, 8]
