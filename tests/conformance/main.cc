@@ -167,7 +167,7 @@ class Runner {
   std::map<std::string, Outcome> outcomes_;
 };
 
-// Whether the line was written by hand, with the reason why an answer other than the expected one is right.
+// Whether the outcome is a wrong answer for which the listed line, written by hand, gives the reason why another answer is right.
 bool IsKnownToDiffer(const std::string& listed, const Outcome& outcome) {
   return outcome.kind == Outcome::Kind::kFailure && listed.starts_with("differs: ") &&
          outcome.text.starts_with("wrong: output ");

@@ -100,7 +100,7 @@ TEST_F(Blame, AnAlteredStepIsFound) {
 }
 
 TEST_F(Blame, AFusionToBlameIsFoundAndCured) {
-  // The square root is wrong wherever LayerNorm's kernel stands in the text.
+  // Makes the square root wrong in each text that contains LayerNorm's kernel.
   UseWrongCompiler("grep -q k00_layer_norm \"$a\" && sed -i 's/= sqrtf(/= 1.5f * sqrtf(/' \"$a\"");
   const ChildResult child =
       Fusec({"verify", kModels + "lola.ts.onnx", "--bisect", "--device", "cpu"});
@@ -109,8 +109,8 @@ TEST_F(Blame, AFusionToBlameIsFoundAndCured) {
               "/norm/LayerNormalization", "--disable-fusion fuse-row-reduction cures it"});
 }
 
-// merge-linear is exact for finite activations (passes/merge_linear.h): an infinite one shows that it rewrote the graph. Unmerged,
-// infinity meets a weight of 0, and the sum is no number.
+// merge-linear is exact only for finite activations (passes/merge_linear.h), so an infinite one shows that it rewrote the graph. Without
+// merging, infinity is multiplied by a weight of 0, and the sum is NaN.
 TEST_F(Blame, ThePassToBlameIsFound) {
   const std::string model = folder_ + "/model.onnxtxt";
   std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
@@ -152,7 +152,7 @@ TEST_F(WrongCalls, WhatNoKernelIsGuiltyOfLiesBetweenThem) {
                              "compiled again"});
 }
 
-// Nothing ran before the first size that could have left something behind.
+// Before the first size, nothing has run that could affect it.
 TEST_F(WrongCalls, TheFirstSizeIsNotBlamedOnSizesBefore) {
   ExpectBlame("calls == 1", {"output y at n=1", "between the kernels", "compiled again"});
 }

@@ -114,7 +114,7 @@ TEST(Lineage, MakesTheConstantsOfEveryPassCase) {
   }
 }
 
-// Multiplies what varies: scales of ones and the like are what passes may decide by.
+// Scales the initializers whose elements vary. Constants such as scales of one stay, since passes may decide by them.
 void Perturb(Graph& graph, const std::map<std::string, std::string>& names) {
   for (const auto& node : graph.nodes) {
     if (node->kind != OpKind::kConstant || names.count(node->result()->name) == 0) continue;

@@ -196,7 +196,7 @@ bool LosesInfinities(const Graph& before, const Graph& after, ArrayRef<Reference
     }
   }
   const auto values = Interpret(*lost, inputs);
-  if (!values) return false;  // the comparison tells why
+  if (!values) return false;  // the comparison of answers reports the error
   return std::any_of(values->begin(), values->end(), [](const ReferenceTensor& value) {
     return std::any_of(value.reals.begin(), value.reals.end(), [](double real) { return !std::isfinite(real); });
   });

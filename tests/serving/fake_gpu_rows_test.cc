@@ -207,7 +207,7 @@ TEST_P(FakeGpuRows, PageLockedRowsNeedNoStaging) {
   update.count = 1;
   ASSERT_TRUE(program->UpdateRows("wide", update, FUSEC_F32));
   EXPECT_EQ(OnGpu<float>(*program, "wide")[8], 3);
-  EXPECT_LE(gpu_.pinned_bytes - before, own + 8);  // the word that tells of bad ids
+  EXPECT_LE(gpu_.pinned_bytes - before, own + 8);  // the word that reports out-of-range ids
   program->device().FreeHost(ids);
   program->device().FreeHost(rows);
 }

@@ -67,7 +67,7 @@ TEST_F(FakeGpuTest, TheEndOfARunIsReadFromHostMemory) {
   EXPECT_EQ(run(0, true, 9), 1);      // nothing is launched
   EXPECT_EQ(run(101, true, 10), 0);
 
-  // A GPU that stops before the end says so to the driver.
+  // If the GPU stops before the end, the driver reports it.
   const int64_t batch = 101;
   const std::vector<float> x(batch);
   EXPECT_TRUE(context->BindInput(0, x.data(), {&batch, 1}, false));
@@ -237,7 +237,7 @@ TEST_F(FakeGpuTest, AnAsynchronousRunHasReadPageableInputsOnly) {
     ASSERT_TRUE(context->Synchronize());
     ExpectAnswer(static_cast<const float*>(context->GetOutput(0).data), batch, 1);
   }
-  // Page-locked ones are read when their turn comes, also where runs wait for each other.
+  // Page-locked inputs are read only when their run executes, also if runs wait for each other.
   constexpr int64_t kBatch = 20000;
   auto context = std::move(*Context::Create(*program));
   PinnedFloats x(*program, kBatch), other_x(*program, kBatch);

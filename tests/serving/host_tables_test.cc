@@ -81,7 +81,7 @@ class HostTables : public testing::Test {
     return Program(Model().path(name), DeviceUnderTest().c_str());
   }
 
-  // Updates every 7th row of both tables.
+  // The answers for every 7th row of both tables.
   static std::vector<float> Answers(const Program& program) {
     Context context(program);
     std::vector<int64_t> ids;
@@ -97,7 +97,7 @@ class HostTables : public testing::Test {
   }
 };
 
-// Of one context, so that many runs follow one another, for ids of which few are frequent.
+// The answers of one context in many consecutive runs, for ids of which a few are frequent.
 TEST_F(HostTables, AnswersDoNotDependOnTheCache) {
   Program cached = Load("cached"), device = Load("device");
   Context of_cached(cached), of_device(device);

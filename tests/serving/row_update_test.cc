@@ -33,7 +33,7 @@ using serving::RunFusec;
 constexpr int64_t kRows = 40, kColumns = 6;
 const std::vector<std::string> kStorages = {"f32", "f16", "bf16", "int8", "int4", "fp8"};
 
-// An element of the tables of a version: six digits, of different size and sign from row to row.
+// An element of the tables of a version: it has six digits, and magnitude and sign differ from row to row.
 float Element(int version, int64_t row, int64_t column) {
   const double x = std::sin(1.7 * static_cast<double>(row * kColumns + column) + version);
   return static_cast<float>(std::round(1e6 * x) / 1e6 * (row % 7 == 3 ? 1000 : 1));
@@ -278,7 +278,7 @@ TEST_F(RowUpdate, AFileOfWeightsReplacesAllRows) {
   EXPECT_EQ(program_.TableVersion("t_int8"), 2u);
 }
 
-// Of memory of every kind, on a stream too.
+// Updates from every kind of memory, also on a stream.
 TEST_F(RowUpdate, MemoryMayBeOfAnyKind) {
   const HostArray<int64_t> ids(program_, 2);
   const HostArray<float> rows(program_, 2 * kColumns);

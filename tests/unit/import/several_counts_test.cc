@@ -18,8 +18,7 @@ class SeveralCounts : public Import {
   static constexpr char kChosen[] =
       "left = Compress<axis = 0>(x, a)\n right = Compress<axis = 0>(x, b)\n";
 
-  // The output of a model with the nodes `nodes`, of which `left` and `right` are rows of x that
-  // the masks a and b choose.
+  // The output of a model with the nodes `nodes`, which read `left` and `right`: the rows of x that the masks a and b choose.
   Result<ReferenceTensor> Run(const std::string& type, const std::string& nodes, Dims a, Dims b) {
     const auto model =
         Load("g (float[n, 2] x, bool[n] a, bool[n] b) => (" + type + " y) {\n" + kChosen +

@@ -129,7 +129,7 @@ class CudaExecutorTest : public testing::Test {
 TEST_F(CudaExecutorTest, CompilesItsSourcesForAGpuItWasNotMadeFor) {
   using Images = std::vector<std::string>;
   EXPECT_EQ(gpu_.modules, Images{"\177ELF"});  // the artifact's own
-  for (const int capability : {100, 199}) {    // one that NVRTC knows, and one that nobody knows
+  for (const int capability : {100, 199}) {    // one that NVRTC supports, and one that does not exist
     gpu_.capability = capability;
     gpu_.modules.clear();
     NewExecutor();
@@ -354,7 +354,7 @@ TEST_F(CudaExecutorTest, AFaultEndsAllContexts) {
   ASSERT_TRUE(run(*other));
   ASSERT_TRUE(other->Synchronize());
   const auto launch = std::exchange(driver_.cuGraphLaunch, [](CUgraphExec, CUstream) {
-    return CUDA_ERROR_ILLEGAL_ADDRESS;  // of an earlier launch, as the driver tells it
+    return CUDA_ERROR_ILLEGAL_ADDRESS;  // the error of an earlier launch, as the driver reports it
   });
   EXPECT_FALSE(run(*executor_));
   driver_.cuGraphLaunch = launch;
