@@ -330,7 +330,7 @@ TEST(KernelNames, TensorsAndDimsMayBeCalledAsWords) {
 #include "compiler/ir/region_classes.def"
 #undef FUSEC_REGION_CLASS
   EXPECT_EQ(classes["sm_90a"], all);
-  // On a CPU there is no shared memory, and libraries make products.
+  // On a CPU there is no shared memory, and a library computes products.
   for (const char* of_gpus : {"attention", "block_program", "matmul", "slot_matmul"})
     all.erase(of_gpus);
   EXPECT_EQ(classes["cpu"], all);

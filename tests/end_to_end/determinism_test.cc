@@ -75,7 +75,7 @@ TEST_F(Determinism, SameBytesForTheSameModel) {
     ExpectEqual(first, Compile("there", model, "cache3" + name, "out",
                                {"HOME=" + root_, "USER=other", "LOGNAME=other", "LC_ALL=de_DE.UTF-8",
                                 "LANG=tr_TR.UTF-8", "TZ=Pacific/Chatham", "taskset", "-c", "0"}));
-    // From the cache, over what is there.
+    // From the cache, overwriting the existing artifact.
     ExpectEqual(first, Compile("here", model, "cache1" + name, "out"));
   }
 }

@@ -46,7 +46,7 @@ class Refit : public testing::Test {
       text += (i > 0 ? ", " : "") + std::to_string(scale * (0.25 + (i * 37 % 11) / 11.0));
     return "{" + text + "}";
   }
-  // Of each version in a folder of its own, as kernels name the model's file.
+  // Each version has a folder of its own, since kernels contain the name of the model's file.
   std::string Model(const std::string& version, double scale, double high = 6) const {
     fs::create_directories(folder_ + "/" + version);
     const std::string path = folder_ + "/" + version + "/model.onnxtxt";

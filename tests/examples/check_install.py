@@ -18,7 +18,7 @@ STRICT = ("-pedantic", "-Wall", "-Wextra", "-Werror")
 
 
 def install(folder):
-    """Checks that pkg-config gives the prefix of the moved folder, not that of the installation."""
+    """Installs the build, moves the folder, and returns the new prefix, which is not the one of the installation."""
     run(CMAKE, "--install", BUILD, "--prefix", folder / "installed")
     return (folder / "installed").rename(folder / "moved")
 

@@ -74,7 +74,7 @@ class HostFloats {
   float* data_ = nullptr;
 };
 
-// What is wrong with a sum of floats from `first` and from `second` on.
+// Checks a sum of floats that begin at `first` and at `second`; returns what is wrong.
 std::string WrongSum(const float* sum, size_t count, size_t first, size_t second) {
   for (size_t i = 0; i < count; ++i) {
     const float expected = HostFloats::Value(first + i) + HostFloats::Value(second + i);

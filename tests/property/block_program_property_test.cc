@@ -71,7 +71,7 @@ class InteractionGenerator {
       std::swap(values[i - 1], values[static_cast<size_t>(random_.Below(static_cast<int64_t>(i)))]);
   }
 
-  // Along axis 1, now and then some of them first.
+  // Concatenates the parts along axis 1; now and then two parts are concatenated first.
   Value* Joined(ValueList parts) {
     if (parts.size() > 2 && random_.OneIn(3)) {
       Value* first = Make(OpKind::kConcat, {parts[0], parts[1]}, {{"axis", int64_t{1}}});

@@ -105,7 +105,7 @@ int Narrowings(const Graph& graph) {
   return count;
 }
 
-// By pass, how many graphs it has changed.
+// By pass: the number of graphs that it has changed.
 std::map<std::string, int> changed_by;
 
 struct Tolerances {

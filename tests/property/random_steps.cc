@@ -175,7 +175,7 @@ void Generator::Reduce() {
   Add(kind, {x}, {{"axes", axes}, {"keepdims", random_.Below(2)}}, bits);
 }
 
-// With a constant weight, or of two values.
+// A product by a constant weight, or of two values.
 void Generator::MatMul() {
   Value* x = AnyOfRank(2);
   Value* weight = AnyOfRank(2);

@@ -69,7 +69,7 @@ class TowersGenerator {
                 {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{transposed}}});
   }
 
-  // What a chain begins with, of 44 to 52 columns or, now and then, much more.
+  // The input of a chain, with 44 to 52 columns or, now and then, many more.
   Value* Bottom() {
     switch (random_.Below(5)) {
       case 0:

@@ -54,7 +54,7 @@ class OwnStream {
 
   void* get() const { return stream_.get(); }
 
-  // All of it in the order of the stream: copies there, the run, copies back.
+  // Enqueues everything on the stream in order: copies to the GPU, the run, copies back.
   void RunInPlace(Context& context, const Request& request,
                   std::vector<std::vector<float>>& results) {
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -85,7 +85,7 @@ class OwnStream {
   std::vector<runtime::DeviceMemory> inputs_, outputs_;
 };
 
-// Into memory of the caller, asynchronously; without a stream on the CPU.
+// Runs asynchronously into memory of the caller; on the CPU there is no stream.
 void RunAsync(Context& context, const Request& request, void* stream,
               std::vector<std::vector<float>>& results) {
   Bind(context, request);

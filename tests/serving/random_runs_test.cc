@@ -34,7 +34,7 @@ void AddKernels(FakeGpu& gpu) {
                            {8, 8, 8, 4}};
 }
 
-// With calls that fail, one in so many.
+// Takes random sequences of runs; one in `fails_one_in` driver calls fails.
 void RunSequences(int fails_one_in) {
   constexpr int kSequences = 40, kSteps = 100;
   HandMadeArtifact made;

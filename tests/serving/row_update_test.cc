@@ -119,7 +119,7 @@ class RowUpdate : public testing::Test {
     return text ? std::atof(text) : 1;
   }
 
-  // All rows of a table as look-ups give them.
+  // All rows of a table, as look-ups return them.
   static std::vector<float> Rows(const Program& program, const std::string& name) {
     Context context(program);
     std::vector<int64_t> ids(kRows);

@@ -11,7 +11,7 @@
 namespace fusec {
 namespace {
 
-// In units in the last place of the exact result's float.
+// The error in units in the last place of the exact result, rounded to f32.
 double ErrorInUnits(float actual, double exact) {
   const float rounded = static_cast<float>(exact);
   if (std::isnan(rounded)) return std::isnan(actual) ? 0 : HUGE_VAL;

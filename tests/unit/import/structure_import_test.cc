@@ -355,7 +355,7 @@ TEST_F(ImportStructure, TheSumOfAMaskIsItsCount) {
 }
 
 TEST_F(ImportStructure, UpdatesOfAllRowsAreScatteredRowByRow) {
-  // As a rating matrix is filled; the last of equal ids wins.
+  // A rating matrix is filled in this way; of equal ids, the last one wins.
   const std::string graph =
       R"(g (int64[n, 3] ids, float[n, 3] ratings, float[n, 4] none) => (float[n, 4] y) {
     shape = Shape(ids)

@@ -342,7 +342,7 @@ TEST(RegionKernels, GivesEachWinnerTheSizesAroundItsOwn) {
 TEST(RegionKernels, ServesNoMoreRowsThanAKernelCanMake) {
   const Planner product(kProduct);
   EXPECT_EQ(product.Ranges({{4, Rows(4)}, {1024, KernelChoice()}}), Texts({"0..4_rows_4", "5.."}));
-  // As planned from there on.
+  // From there on, the kernels are as planned.
   Texts rest = product.Ranges({});
   while (!rest.front().starts_with("5..")) rest.erase(rest.begin());
   rest.insert(rest.begin(), "0..4_rows_4");
