@@ -81,7 +81,7 @@ class Served:
 
     @property
     def resources(self):
-        """The object that Ray keeps for a replica."""
+        """The resources that Ray reserves for a replica."""
         return {"num_gpus": 0.1 if self.device.startswith("cuda") else 0}
 
     def load(self, engine, load=fusec.load):

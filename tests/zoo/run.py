@@ -136,7 +136,7 @@ def plain(text):
 
 
 def print_counts(rows):
-    """The verdicts by library, as a Markdown table."""
+    """Prints the number of verdicts by library, as a Markdown table."""
     libraries = sorted({row.library for row in rows})
     counts = collections.Counter((row.library, row.verdict) for row in rows)
     verdicts = [verdict for verdict in VERDICTS if any(counts[library, verdict] for library in libraries)]

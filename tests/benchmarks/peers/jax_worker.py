@@ -23,7 +23,7 @@ PRECISIONS = {"highest": "highest", "high": "default", "fp16": "default"}
 
 
 def narrow(array):
-    """The inputs as JAX arrays; ids become int32."""
+    """The array with int64 ids converted to int32, which JAX uses."""
     return array.astype(np.int32) if array.dtype == np.int64 else array
 
 

@@ -113,7 +113,7 @@ class Builder:
         self.build, self.folder = build, folder
 
     def library_folder(self, fault):
-        """The path of libfault.so; without a fault, of an empty one."""
+        """The folder of a fault's libfault.so; without a fault, that of an empty one."""
         key = f"{fault.file}|{fault.apply()}" if fault else "none"
         return self.folder / "faults" / hashlib.sha256(key.encode()).hexdigest()[:16]
 

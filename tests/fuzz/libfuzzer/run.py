@@ -136,7 +136,7 @@ def write_report(file, rows):
 
 
 def keep(program, folder, artifacts):
-    """The smallest set of inputs of `folder` with the same coverage as all short ones."""
+    """Keeps the smallest set of inputs of `folder` with the same coverage as all short ones."""
     kept = HERE / "corpus" / folder.name
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)

@@ -112,7 +112,7 @@ def pointwise(node, dims, *operands):
 
 
 def broadcast(index, dims):
-    """The element of an operand of shape `dims` that is broadcast to `index`."""
+    """The index of the element of an operand of shape `dims` that is broadcast to `index`."""
     return tuple(0 if dim == 1 else i for i, dim in zip(index[len(index) - len(dims) :], dims))
 
 
