@@ -364,7 +364,7 @@ class Served(unittest.TestCase):
         self.assertEqual({error.status() for error in ended}, {"StatusCode.CANCELLED"})
 
     def test_a_model_that_is_loaded_later(self):
-        """The gateway is an application of its own, and clients need not name an application."""
+        """The loaded model is an application of its own, and clients need not name the application."""
         with self.assertRaisesRegex(InferenceServerException, "Authorization"):
             self.client.load_model("lora")
         self.client.load_model("lora", headers=AUTHORIZED)

@@ -47,7 +47,7 @@ def free_port():
 
 
 def make_artifacts():
-    """Artifacts: dlrm, the same with other weights, a small model that is loaded later, and a LoRA model."""
+    """Makes dlrm, the same with other weights, a small model that is loaded later, and a LoRA model."""
     REPOSITORY.mkdir(exist_ok=True)
     changed = onnx.load(MODEL)
     for tensor in changed.graph.initializer:
