@@ -1,16 +1,16 @@
-"""Graphs of families beyond the measured suite of DLRM and LoRA models, in the nodes that PyTorch's exporters write for them."""
+"""Graphs of model families beyond the suite of DLRM and LoRA models, with the nodes that PyTorch's exporters write for them."""
 import math
 
 from suite_graphs import LARGEST_FLOAT, LARGEST_HALF, named_tables
 
 
 def heads_of(b, x, tokens, heads, size):
-    """[batch, tokens, heads * size] as [batch, heads, tokens, size]."""
+    """Reshapes [batch, tokens, heads * size] to [batch, heads, tokens, size]."""
     return b.node("Transpose", b.node("Reshape", x, b.ints(-1, tokens, heads, size), allowzero=1), perm=[0, 2, 1, 3])
 
 
 def tokens_of(b, x, tokens, width):
-    """[batch, heads, tokens, size] as [batch, tokens, width]."""
+    """Reshapes [batch, heads, tokens, size] to [batch, tokens, width]."""
     return b.node("Reshape", b.node("Transpose", x, perm=[0, 2, 1, 3]), b.ints(-1, tokens, width), allowzero=1)
 
 
@@ -27,8 +27,8 @@ def ending(b, x, begin, end, axis=-1):
 
 
 def target_attention(b, config):
-    """Deep interest network: an MLP over [q, h, q - h, q * h] scores each item h of a history beside a target q; the mean of the
-    history under softmax of the scores."""
+    """Deep interest network: an MLP over [q, h, q - h, q * h] scores each item h of a history for a target q. The result is the mean of the
+    history, weighted by the softmax of the scores."""
     dim, tokens, widths = config["dim"], config["history"], config["attention"]
     history, target = b.input([tokens], integer=True), b.input([], integer=True)
     table = b.table("items", config["rows"][0], dim)
@@ -43,7 +43,7 @@ def target_attention(b, config):
 
 
 def compressed_interaction(b, config):
-    """xDeepFM's compressed interaction network: products of all pairs of fields per column, mixed by a convolution of width 1."""
+    """xDeepFM's compressed interaction network: column-wise products of all pairs of fields, combined by a convolution of width 1."""
     dim, fields = config["dim"], len(config["rows"])
     ids = b.input([fields], integer=True)
     x0 = b.stack(b.embeddings(ids, named_tables(config)))
@@ -78,12 +78,12 @@ def hstu(b, config):
 
 
 def experts(b, config):
-    """Progressive layered extraction: experts of each task and shared ones in levels, gates that mix them, a tower per task."""
+    """Progressive layered extraction: levels of shared and task-specific experts, gates that mix them, and a tower per task."""
     tasks, count = config["tasks"], config["experts"]
     dense, sparse = b.input([13]), b.input([len(config["rows"])], integer=True)
     x = b.node("Concat", dense, *b.embeddings(sparse, named_tables(config)), axis=1)
     width = 13 + config["dim"] * len(config["rows"])
-    groups = [x] * (tasks + 1)  # what each group's experts read; the last group is shared
+    groups = [x] * (tasks + 1)  # the input of each group's experts; the last group is shared
     for level, outputs in enumerate(config["levels"]):
         made = [[b.node("Unsqueeze", b.node("Relu", b.linear(groups[g], f"levels.{level}.experts.{g}.{e}", width, outputs)), b.ints(1))
                  for e in range(count)] for g in range(tasks + 1)]
@@ -114,7 +114,7 @@ def field_attention(b, config):
 
 
 def bert(b, config):
-    """Encoder layers with key padding and norms behind the residual sums."""
+    """Encoder layers with a key padding mask, and with norms after the residual sums."""
     width, heads, tokens = config["width"], config["heads"], config["tokens"]
     x, mask = b.input([tokens, width]), b.input([tokens], integer=True)
     is_key = b.node("Cast", b.node("Unsqueeze", mask, b.ints(1, 2)), to=b.float_type)
@@ -133,7 +133,7 @@ def bert(b, config):
 
 
 def rms_norm(b, x, name, width):
-    """In float32, as models of transformers do."""
+    """RMS norm, computed in float32 as in transformer models."""
     y = b.node("Cast", x, to=1) if b.dtype == "fp16" else x
     power = b.constant(1, [], [2.0])
     mean = b.node("ReduceMean", b.node("Pow", y, power), b.ints(-1), keepdims=1)
@@ -153,7 +153,7 @@ def rotated(b, x, tokens, size):
 
 
 def llama_block(b, config):
-    """A decoder block: norms of root mean squares, rotary positions, grouped heads, a gated MLP; adapters beside q and v."""
+    """A decoder block with RMS norms, rotary positions, grouped heads, a gated MLP, and adapters on q and v."""
     width, heads, groups, tokens, rank = (config[key] for key in ("width", "heads", "key_heads", "tokens", "rank"))
     x = b.input([tokens, width])
     size = width // heads
@@ -179,11 +179,11 @@ def llama_block(b, config):
 
 
 def gru(b, config):
-    """GRU4Rec: a history of items through a recurrent layer; its last state."""
+    """GRU4Rec: a recurrent layer over a history of items; the result is its last state."""
     dim, tokens = config["dim"], config["history"]
     ids = b.input([tokens], integer=True)
     x = b.node("Transpose", b.node("Gather", b.table("items", config["rows"][0], dim), ids, axis=0), perm=[1, 0, 2])
-    stacked = []  # ONNX has the update gate in front of the reset gate
+    stacked = []  # in ONNX, the update gate comes before the reset gate
     for kind, shape in (("weight_ih", [3 * dim, dim]), ("weight_hh", [3 * dim, dim]), ("bias_ih", [3 * dim]), ("bias_hh", [3 * dim])):
         weight = b.weight(f"gru.{kind}_l0", *shape, bound=1 / math.sqrt(dim))
         parts = [ending(b, weight, i * dim, (i + 1) * dim, 0) for i in (1, 0, 2)]
@@ -194,7 +194,7 @@ def gru(b, config):
 
 
 def inputs_of(family, config):
-    """Dims of each input behind the batch, and below what its ids are, or None."""
+    """For each input: its dims after the batch, and the exclusive limit of its ids, or None for floats."""
     if family in ("hstu", "llama_block"):
         return [([config["tokens"], config["width"]], None)]
     if family == "bert":

@@ -1,10 +1,10 @@
-"""The models that fusec is measured with, each as an ONNX file like the PyTorch exporter's, built without PyTorch.
+"""Writes the models that fusec is measured with as ONNX files like those of PyTorch's exporter, without PyTorch.
 
     python3 models/suite.py dlrm_dot FOLDER [--dtype fp16] [--scale small]
 
-Writes FOLDER/NAME.DTYPE.onnx with its weights in NAME.DTYPE.data, and NAME.DTYPE.json, which says where in that file
-each weight lies under the name that it has in the PyTorch module. Weights are random numbers of PyTorch's usual
-spread, the same for the same seed whatever the dtype and the number of threads.
+This writes FOLDER/NAME.DTYPE.onnx, its weights in NAME.DTYPE.data, and NAME.DTYPE.json, which maps the PyTorch module's name of each weight
+to its place in the .data file. Weights are random numbers with PyTorch's usual distribution. They depend on the seed, but not on the dtype
+or the number of threads.
 """
 import argparse
 import dataclasses
@@ -22,17 +22,18 @@ import suite_graphs
 
 FAMILIES = {**suite_graphs.FAMILIES, **family_graphs.FAMILIES}
 
-# Rows of the 26 tables of Criteo Kaggle: 33.8 million.
+# Rows of the 26 tables of Criteo Kaggle, 33.8 million in total.
 KAGGLE_ROWS = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27,
                14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572]
-# Of MLPerf's DLRM-DCNv2 (Criteo 1 TB, multi-hot): rows of its 26 tables, and how many ids of a row each sums.
+# The rows of the 26 tables of MLPerf's DLRM-DCNv2 (Criteo 1 TB, multi-hot), and the number of ids per row of the batch that each table
+# sums.
 MLPERF_ROWS = [40_000_000, 39060, 17295, 7424, 20265, 3, 7122, 1543, 63, 40_000_000, 3067956, 405282, 10,
                2209, 11938, 155, 4, 976, 14, 40_000_000, 40_000_000, 40_000_000, 590152, 12973, 108, 36]
 MLPERF_BAGS = [3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1]  # 214
-SCALES = {"full": 2**31, "medium": 10_000, "small": 100}  # most rows of a table
-HASHED_IDS = 2**31 - 2  # raw ids of models that hash them themselves
+SCALES = {"full": 2**31, "medium": 10_000, "small": 100}  # the most rows of a table
+HASHED_IDS = 2**31 - 2  # limit of raw ids, for models that hash ids themselves
 NUMPY_DTYPES = {"fp32": np.float32, "fp16": np.float16}
-CHUNK = 1 << 22  # weights that one thread makes at a time
+CHUNK = 1 << 22  # number of weights that one thread makes at a time
 
 
 def capped(rows, most):
@@ -41,9 +42,9 @@ def capped(rows, most):
 
 @dataclasses.dataclass
 class Workload:
-    family: str                                  # a function of suite_graphs or family_graphs, and its twins in PyTorch and JAX
-    config: dict                                 # of that function
-    cells: dict = dataclasses.field(default_factory=dict)  # precision class -> batches that are measured
+    family: str                                  # a function of suite_graphs or family_graphs, with counterparts in PyTorch and JAX
+    config: dict                                 # arguments of that function
+    cells: dict = dataclasses.field(default_factory=dict)  # precision class -> measured batches
     id_rows: list = None                         # ids of column i are below id_rows[i]; default: config["rows"], once for each id of a bag
 
 
@@ -62,7 +63,7 @@ WORKLOADS = {
     "dcnv2": Workload("dcnv2", {"rows": capped(KAGGLE_ROWS, 1_000_000), "dim": 128, "rank": 512, "crosses": 3,
                                 "bottom": [13, 512, 256, 128], "top": [1024, 1024, 512, 256, 1]},
                       dict.fromkeys(EVERY, [1, 128, 2048])),
-    # MLPerf's bags; the tables are cut to 1 million rows, which fit beside the peers' copies of them.
+    # MLPerf's bags; the tables are cut to 1 million rows, so that they fit into memory beside the peers' copies.
     "dcnv2_bags": Workload("dcnv2", {"rows": capped(MLPERF_ROWS, 1_000_000), "bags": MLPERF_BAGS, "dim": 128, "rank": 512, "crosses": 3,
                                      "bottom": [13, 512, 256, 128], "top": [1024, 1024, 512, 256, 1]},
                            {"high": [2048], "fp16": [2048]}),
@@ -70,16 +71,16 @@ WORKLOADS = {
     "lora_mlp_1k": Workload("lora_mlp", {"width": 1024, "rank": 5}, dict.fromkeys(EVERY, [128, 4096])),
     "lola": Workload("lola", {"width": 1024}, dict.fromkeys(EVERY, [1, 1024])),
     "lora_block": Workload("lora_block", {"width": 768, "heads": 12, "rank": 16, "tokens": 512}, {"fp16": [1, 8]}),
-    # Not timed: further families for counting launches.
+    # Not timed: families that are used only to count launches.
     "dlrm_dot_small": Workload("dot", {**DLRM, "rows": capped(KAGGLE_ROWS, 1000)}),
     "deep_fm": Workload("deep_fm", {"rows": capped(KAGGLE_ROWS, 1000), "dim": 16, "deep": [400, 400, 1]}),
     "two_tower": Workload("two_tower", {"rows": [1000] * 8, "dim": 32, "tower": [256, 128, 64]}),
-    # Not timed by itself: beside a model that is split by hand (tests/benchmarks/per_request.py).
+    # Not part of the suite's times; tests/benchmarks/per_request.py compares it with a model that is split by hand.
     "dlrm_request": Workload("dlrm_request", {"rows": capped(KAGGLE_ROWS, 100_000)[:20], "dim": 64, "user_tables": 8, "history": 50,
                                               "tower": [512, 256], "bottom": [256, 64], "top": [512, 256, 1]}),
     "dcnv2_small": Workload("dcnv2", {"rows": capped(KAGGLE_ROWS, 1000), "dim": 16, "rank": 64, "crosses": 3,
                                       "bottom": [13, 64, 16], "top": [256, 64, 1]}),
-    # Families that nothing was tuned for when they were added.
+    # Families for which nothing was tuned when they were added.
     "target_attention": Workload("target_attention", {"rows": [1_000_000], "dim": 64, "history": 50, "attention": [80, 40]}, {"high": [1024]}),
     "compressed_interaction": Workload("compressed_interaction", {"rows": capped(KAGGLE_ROWS, 100_000), "dim": 16, "layers": [100, 100, 50]},
                                        {"high": [1024]}),
@@ -102,14 +103,14 @@ def config_of(name, scale="full"):
 
 
 def inputs_of_family(family, config, id_rows):
-    """What in0, in1, ... are: dims behind the batch, and below what the ids of each column are, or None of floats."""
+    """For each input in0, in1, ...: its dims after the batch, and the exclusive limits of the ids of each column, or None for floats."""
     if family in family_graphs.FAMILIES:
         return family_graphs.inputs_of(family, config)
     return suite_graphs.inputs_of_family(family, config, id_rows)
 
 
 def inputs_of(name, batch, dtype, seed, scale="full", ids="uniform"):
-    """Random inputs by name: standard normal floats; ids uniform, or such that id i is about 1/i as frequent."""
+    """Random inputs by name: standard normal floats; ids are uniform, or id i has a frequency of about 1/i."""
     workload, config = WORKLOADS[name], config_of(name, scale)
     rng = np.random.default_rng([seed, batch, zlib.crc32(name.encode())])
     inputs = {}
@@ -130,7 +131,7 @@ def inputs_of(name, batch, dtype, seed, scale="full", ids="uniform"):
 
 
 def fill(target, weight, seed, pool):
-    """Random values of `weight` into `target`, a flat array in the file's dtype; gives what must finish."""
+    """Starts to write random values of `weight` to `target`, a flat array in the file's dtype; returns the futures to wait for."""
     def fill_chunk(begin):
         end = min(begin + CHUNK, target.size)
         rng = np.random.Generator(np.random.SFC64([seed, zlib.crc32(weight.name.encode()), begin]))
@@ -143,7 +144,7 @@ def fill(target, weight, seed, pool):
 
 
 def write_weights(path, weights, dtype, seed):
-    """The weights' file; gives its index: name -> offset, shape as it lies there, whether transposed."""
+    """Writes the weights' file; returns its index: name -> offset, shape as stored, whether it is transposed."""
     index, size = {}, 0
     item = np.dtype(NUMPY_DTYPES[dtype]).itemsize
     for weight in weights:
@@ -163,7 +164,7 @@ def write_weights(path, weights, dtype, seed):
 
 
 def write_model(name, folder, dtype="fp32", scale="full", seed=1):
-    """Writes the three files unless they are there already; gives the path of the .onnx file."""
+    """Writes the three files unless they exist; returns the path of the .onnx file."""
     path = Path(folder) / (f"{name}.{dtype}" + ("" if scale == "full" else f".{scale}") + ".onnx")
     if path.exists():
         return path
@@ -174,7 +175,7 @@ def write_model(name, folder, dtype="fp32", scale="full", seed=1):
 
 
 def write_files(path, model, weights, dtype, seed, **described):
-    """The .onnx file, random weights in a .data file beside it, and a .json file of what describes them."""
+    """Writes the .onnx file, random weights in a .data file beside it, and a .json file that describes them."""
     import onnx
 
     data = path.with_suffix(".data")
@@ -192,8 +193,8 @@ def write_files(path, model, weights, dtype, seed, **described):
 
 
 def read_weights(path, merged=False):
-    """Family, config, dtype and the weights in PyTorch's layout, of the .onnx file `path`. `merged` adds every
-    low-rank adapter to its layer, in float32 and rounded once, and leaves it out."""
+    """Returns family, config, dtype and the weights in PyTorch's layout of the .onnx file `path`. With `merged`, every low-rank adapter is
+    added to the weights of its layer, in float32 and rounded once, and removed."""
     described = json.loads(Path(path).with_suffix(".json").read_text())
     dtype = NUMPY_DTYPES[described["dtype"]]
     data = np.memmap(Path(path).with_name(described["data"]), np.uint8, "r")
@@ -217,7 +218,7 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--dtype", choices=NUMPY_DTYPES, default="fp32")
     parser.add_argument("--scale", choices=SCALES, default="full",
-                        help="tables of at most 10,000 (medium) or 100 rows (small)")
+                        help="cut tables to at most 10,000 (medium) or 100 rows (small)")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The graphs of suite.py, node for node as PyTorch's default exporter writes such modules (opset 20)."""
+"""The graphs of suite.py, with the same nodes that PyTorch's default exporter writes for such modules (opset 20)."""
 import dataclasses
 import math
 
-ALPHA = 0.5        # of low-rank adapters
+ALPHA = 0.5        # the scale of low-rank adapters
 EPSILON = 1e-5     # of layer norms
 LARGEST_HALF = 65504.0
 LARGEST_FLOAT = 3.4028234663852886e38
@@ -11,10 +11,10 @@ LARGEST_FLOAT = 3.4028234663852886e38
 @dataclasses.dataclass
 class Weight:
     name: str
-    shape: list            # in PyTorch
+    shape: list            # the shape in PyTorch
     bound: float           # values are uniform within `bound` of `center`
     center: float = 0.0
-    transposed: bool = False  # in the file
+    transposed: bool = False  # whether it is stored transposed in the file
 
     @property
     def stored_shape(self):
@@ -22,14 +22,14 @@ class Weight:
 
 
 class Builder:
-    """Collects nodes, constants and weights; every method that adds a node gives the name of its result."""
+    """Collects nodes, constants and weights; every method that adds a node returns the name of its result."""
 
     def __init__(self, dtype):
         from onnx import TensorProto, helper
         self.helper, self.dtype = helper, dtype
         self.float_type = TensorProto.FLOAT16 if dtype == "fp16" else TensorProto.FLOAT
         self.int_type = TensorProto.INT64
-        self.table_bound = math.sqrt(3)  # of the tables' values: variance 1
+        self.table_bound = math.sqrt(3)  # the tables' values then have variance 1
         self.nodes, self.inputs, self.weights, self.constants, self.count = [], [], [], {}, 0
 
     def node(self, op, *inputs, **attributes):
@@ -67,13 +67,13 @@ class Builder:
         return self.weight(f"{name}.weight", rows, dim, bound=self.table_bound)
 
     def linear(self, x, name, inputs, outputs):
-        """Weights are such that the result varies about as much as `x`, so that an error in any layer is seen."""
+        """A product by weights that keep the variance of `x`, so that an error in any layer shows in the result."""
         weight = self.weight(f"{name}.weight", outputs, inputs, bound=math.sqrt(3 / inputs))
         return self.node("Gemm", x, weight, self.weight(f"{name}.bias", outputs, bound=1 / math.sqrt(inputs)),
                          alpha=1.0, beta=1.0, transA=0, transB=1)
 
     def product(self, x, name, inputs, outputs, bias=True):
-        """A linear layer as it is exported for three dims, and for two without a bias."""
+        """A linear layer as it is exported for an input of three dims, or for one of two dims without a bias."""
         weight = self.weight(f"{name}.weight", outputs, inputs, bound=math.sqrt(3 / inputs), transposed=True)
         y = self.node("MatMul", x, weight)
         return self.node("Add", y, self.weight(f"{name}.bias", outputs, bound=1 / math.sqrt(inputs))) if bias else y
@@ -92,7 +92,7 @@ class Builder:
         return self.node("Add", base, self.node("Mul", low, self.scalar(ALPHA)))
 
     def embeddings(self, ids, tables):
-        """Row ids[:, i] of table i, for tables as (name, rows, dim)."""
+        """Looks up row ids[:, i] of table i, for tables given as (name, rows, dim)."""
         results = []
         for i, (name, rows, dim) in enumerate(tables):
             column = self.node("Gather", ids, self.int_scalar(i), axis=1)
@@ -100,7 +100,7 @@ class Builder:
         return results
 
     def bags(self, ids, tables, sizes):
-        """The sum of the rows of table i of the next sizes[i] columns of ids."""
+        """For each table i, the sum of the rows for the next sizes[i] columns of ids."""
         results, begin = [], 0
         for (name, rows, dim), size in zip(tables, sizes):
             columns = self.node("Slice", ids, self.ints(begin), self.ints(begin + size), self.ints(1))
@@ -110,7 +110,7 @@ class Builder:
         return results
 
     def features(self, ids, config):
-        """A row for each table: of one id, or the sum of a bag."""
+        """One row for each table: that of one id, or the sum of a bag."""
         tables = named_tables(config)
         return self.bags(ids, tables, config["bags"]) if "bags" in config else self.embeddings(ids, tables)
 
@@ -144,7 +144,7 @@ def ids_of_row(config):
 
 
 def lecture(b, config):
-    """Hashed ids, 26 look-ups, the outer product of all features with themselves, an MLP."""
+    """Hashed ids, 26 look-ups, the outer product of the vector of all features with itself, and an MLP."""
     dense, sparse = b.input([13]), b.input([len(config["rows"])], integer=True)
     rows = config["rows"]
     hashed = b.node("Mod", b.node("Add", sparse, b.int_scalar(1)), b.ints(*rows), fmod=0)
@@ -158,7 +158,7 @@ def lecture(b, config):
 
 
 def dot(b, config):
-    """DLRM: the dot products of all pairs of features."""
+    """DLRM, with the dot products of all pairs of features."""
     dense, sparse = b.input([13]), b.input([len(config["rows"])], integer=True)
     d = b.node("Relu", b.mlp(dense, "bottom", config["bottom"]))
     t = b.stack([d, *b.embeddings(sparse, named_tables(config))])
@@ -172,7 +172,7 @@ def dot(b, config):
 
 
 def dcnv2(b, config):
-    """DLRM-DCNv2: low-rank cross layers x0 * (W (V x) + b) + x."""
+    """DLRM-DCNv2, with low-rank cross layers x0 * (W (V x) + b) + x."""
     dense, sparse = b.input([13]), b.input([ids_of_row(config)], integer=True)
     d = b.node("Relu", b.mlp(dense, "bottom", config["bottom"]))
     x0 = x = b.node("Concat", d, *b.features(sparse, config), axis=1)
@@ -184,8 +184,8 @@ def dcnv2(b, config):
 
 
 def dlrm_request(b, config):
-    """DLRM of one user and many items: a tower of the user, attention over the user's history, features of items. Of its inputs, in0 (dense
-    features of the user), in1 (ids of the user) and in2 (the history, ids of items) are the same for all items of a request."""
+    """A DLRM for one user and many items: a tower for the user, attention over the user's history, and features of items. The inputs in0
+    (dense features of the user), in1 (ids of the user) and in2 (the history, as ids of items) are the same for all items of a request."""
     dim, tower, tokens = config["dim"], config["tower"], config["history"]
     tables = named_tables(config)
     of_user, of_items = tables[:config["user_tables"]], tables[config["user_tables"]:]
@@ -239,7 +239,7 @@ def causal_attention(b, q, k, v, tokens, size):
 
 
 def lora_block(b, config):
-    """A pre-norm GPT-2 block, adapters beside the projections into and out of the attention."""
+    """A pre-norm GPT-2 block with adapters on the input and output projections of the attention."""
     width, heads, rank, tokens = (config[key] for key in ("width", "heads", "rank", "tokens"))
     x = b.input([tokens, width])
     size = width // heads
@@ -275,7 +275,7 @@ def deep_fm(b, config):
 
 
 def two_tower(b, config):
-    """Two MLPs over the embeddings of either side; the cosine of their results."""
+    """Two MLPs, one over the embeddings of each side, and the cosine of their results."""
     b.input([13])
     sparse = b.input([len(config["rows"])], integer=True)
     e = b.embeddings(sparse, named_tables(config))
@@ -290,7 +290,7 @@ def two_tower(b, config):
 
 
 def inputs_of_family(family, config, id_rows):
-    """What in0, in1, ... are: dims behind the batch, of floats, and below what the ids of each column are, or None."""
+    """For each input in0, in1, ...: its dims after the batch, and the exclusive limits of the ids of each column, or None for floats."""
     if family == "dlrm_request":
         count = config["user_tables"]
         return [([13], None), ([count], id_rows[:count]), ([config["history"]], [id_rows[-1]] * config["history"]), ([13], None),
@@ -300,7 +300,7 @@ def inputs_of_family(family, config, id_rows):
 
 
 def dense_shape(family, config):
-    """The dims of in0 behind the batch."""
+    """The dims of in0 after the batch."""
     if family == "lora_block":
         return [config["tokens"], config["width"]]
     return [config["width"]] if "width" in config else [13]
@@ -310,7 +310,7 @@ FAMILIES = {function.__name__: function for function in (lecture, dot, dcnv2, dl
 
 
 def build(name, function, config, dtype):
-    """The model of a family's function, whose weights are declared and have no data yet, and those weights."""
+    """The model that a family's function builds, whose weights are declared without data, and the list of these weights."""
     builder = Builder(dtype)
     output, shape = function(builder, config)
     return builder.model(name, output, shape), builder.weights

@@ -1,4 +1,4 @@
-"""Writes a float16 or bfloat16 version of a float32 ONNX model: every float tensor, constant and cast changes type, nothing else.
+"""Writes a float16 or bfloat16 version of a float32 ONNX model: only the types of float tensors, constants and casts change.
 
     models/to_half.py IN.onnx OUT.onnx float16|bfloat16
 """

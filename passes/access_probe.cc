@@ -11,7 +11,7 @@
 
 namespace fusec {
 
-// Follows what an element of an op is made of.
+// Follows the elements of operands from which one element of a node's result is computed.
 class ProbedElement : public OpProbe {
  public:
   ProbedElement(AccessProbe& probe, const Node& node, int result, ArrayRef<Expr> index)
@@ -72,7 +72,7 @@ bool AccessProbe::FollowsProducer(const Value* value, ArrayRef<Expr> index) {
 
 bool AccessProbe::FollowsReducer(const Node& reducer, ArrayRef<Expr> index) {
   const bool is_matmul = reducer.kind == OpKind::kMatMul;
-  if (!is_matmul && !reducer.Has("axes")) return good_ = false;  // ArgMax: nobody asks
+  if (!is_matmul && !reducer.Has("axes")) return good_ = false;  // ArgMax is never asked for
   Exprs k;
   for (const Expr& dim : is_matmul ? Shape{MatMulDepth(reducer)} : ReducedDims(reducer)) {
     const Expr step = SetVariable(ranges_, "step_" + std::to_string(fresh_++), 0, dim - 1);

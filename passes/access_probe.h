@@ -9,9 +9,9 @@
 
 namespace fusec {
 
-// Follows one element of a value back through a group of nodes, as code generation will, and
-// watches where certain values (reductions' results) are read. A fusion is legal if each is read
-// only at the element that the kernel has at hand.
+// Follows one element of a value back through a group of nodes, as code generation will, and checks
+// where certain values (such as the results of reductions) are read. A fusion is legal if each of
+// these values is read only at the element that the kernel has at hand.
 class AccessProbe {
  public:
   AccessProbe(const NodeSet& group, Ranges ranges) : group_(group), ranges_(std::move(ranges)) {}
@@ -24,9 +24,9 @@ class AccessProbe {
   void Expect(const Value* value, Exprs index) { expected_[value] = std::move(index); }
   // `value` may be read in the row `row` (its leading coordinates) only.
   void ExpectRow(const Value* value, Exprs row) { expected_rows_[value] = std::move(row); }
-  // Like Follows, for a `value` that itself has an expectation: its producer is followed.
+  // Like Follows, but ignores an expectation of `value` itself and follows its producer.
   bool FollowsProducer(const Value* value, ArrayRef<Expr> index);
-  // Whether all reads that make element `index` of `value` are as expected.
+  // Whether all reads that computing element `index` of `value` causes are as expected.
   bool Follows(const Value* value, ArrayRef<Expr> index);
 
  private:

@@ -5,15 +5,16 @@
 
 namespace fusec {
 
-// The input that says whose adapter a row of the batch gets.
+// The name of the input that gives the slot of the adapter for each row of the batch.
 inline constexpr const char* kAdapterInput = "adapter_id";
 
-// Room for adapters that are loaded later (--adapters), of up to `rank` each.
+// Room for adapters that are loaded later (--adapters): `slots` of them, each of rank up to `rank`.
 struct AdapterSlots {
   int64_t slots = 0, rank = 0;
 };
 
-// How many columns of a slot hold an adapter of up to `rank`: products of halves go by eights.
+// The rank that a slot stores for adapters of rank up to `rank`: a multiple of 8, as products of
+// f16 and bf16 need.
 constexpr int64_t StoredRank(int64_t rank) { return (rank + 7) / 8 * 8; }
 
 // A layer whose adapters lie in slots: constants [slots, inputs, rank] and [slots, outputs, rank],

@@ -17,7 +17,7 @@ namespace {
 
 using Components = std::vector<std::string>;
 
-// "/layers.0/q_proj/MatMul" or "layers.0.q_proj" in parts between dots or slashes.
+// Splits "/layers.0/q_proj/MatMul" or "layers.0.q_proj" at slashes or dots.
 Components Split(const std::string& path, char separator) {
   Components parts;
   size_t begin = 0;
@@ -29,7 +29,7 @@ Components Split(const std::string& path, char separator) {
   return parts;
 }
 
-// The module that a node belongs to, as far as its exporter recorded it.
+// The module that a node belongs to, as far as the exporter recorded it.
 Components ModuleOf(const Node& node) {
   for (const Origin& origin : node.provenance) {
     if (!origin.module_path.empty()) return Split(origin.module_path, '.');
@@ -75,7 +75,8 @@ class SlotMaker {
   }
 
  private:
-  // One element for each place of the first axis of the model's first input that has items.
+  // Adds the input adapter_id, with one element per row of the batch. The batch is the first dim of
+  // the first input that is neither a scalar nor per request.
   Result<void> AddAdapterInput() {
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       if (graph_.InputName(i) == kAdapterInput) {
@@ -96,8 +97,8 @@ class SlotMaker {
     return {};
   }
 
-  // The common part of the modules of both products, or of the names of their weights; the name of
-  // the product where there is none.
+  // The common prefix of the modules of both products, or else of the names of their weights; if
+  // both are empty, the name of the layer's product. A number is appended to a name that is taken.
   std::string ModuleOf(const LowRankAdapter& adapter) {
     Components module =
         CommonPrefix(fusec::ModuleOf(*adapter.down_product), fusec::ModuleOf(*adapter.up_product));
@@ -129,7 +130,7 @@ class SlotMaker {
     FUSEC_ASSIGN(Value * slots, SlotsOfRows(adapter.x, site.module, builder));
     const std::string name = sum.result()->name;
     Recipe of_down, of_up;
-    // Both with the terms of a sum side by side.
+    // Both matrices are stored with the terms of each sum side by side.
     Value* a = of_down.Turned(of_down.Exact(adapter.down.constant), !adapter.down.transposed);
     Value* b = of_up.Turned(of_up.Exact(adapter.up.constant), !adapter.up.transposed);
     FUSEC_ASSIGN(Value * down,
@@ -153,10 +154,11 @@ class SlotMaker {
     return {};
   }
 
-  // A constant of a matrix for each slot, of which slot 0 begins with `element`, the elements of
-  // `matrix` in the recipe, whose `rank_axis` grows to the rank of slots; updatable because other
-  // adapters take its place. A product of rows of several slots takes zeros times the matrices of
-  // the others, so that these must be finite.
+  // Makes a constant with one matrix per slot. Slot 0 holds `matrix` of the recipe, whose elements
+  // are `element`(row, column), padded along `rank_axis` to the stored rank; the other slots hold
+  // zeros. The constant is updatable because adapters that are loaded later replace its parts. All
+  // elements must be finite: a product of rows of several slots multiplies zeros by the matrices of
+  // other slots.
   Result<Value*> MakeBank(Builder& builder, const std::string& name, const AdapterSite& site,
                           Recipe& recipe, Value* matrix, int rank_axis,
                           function_ref<double(int64_t row, int64_t column)> element) {
@@ -183,7 +185,8 @@ class SlotMaker {
     return constant;
   }
 
-  // The slots for the rows of `x`: those of the batch, each as often as it has rows there.
+  // The slot of each row of `x`: the slot of its row of the batch, repeated if `x` has several rows
+  // per row of the batch.
   Result<Value*> SlotsOfRows(const Value* x, const std::string& module, Builder& builder) {
     dtype_ = x->type.dtype;
     const Expr& rows = x->type.shape[0];

@@ -14,7 +14,7 @@ namespace fusec {
 
 namespace {
 
-// Of a table, or of the scales and biases of its rows.
+// A constant of which a cache holds rows: a table, or the scales and biases of its rows.
 struct CachedConstant {
   Value* table;
   std::vector<Node*> gathers;
@@ -25,7 +25,7 @@ struct CachedConstant {
     return kBytesOfCacheSet +
            kRowsOfCacheSet * static_cast<int64_t>(data.byte_count()) / std::max<int64_t>(1, rows());
   }
-  // As many as hold all rows.
+  // The number of sets that hold all rows.
   int64_t most_sets() const { return (rows() + kRowsOfCacheSet - 1) / kRowsOfCacheSet; }
 };
 
@@ -54,7 +54,7 @@ Result<void> CheckRows(ArrayRef<CachedConstant> tables) {
   return {};
 }
 
-// The share of each table's sets that fits.
+// The share of each table's sets that fits into the cache.
 Result<double> ShareOf(const TableCache& cache, ArrayRef<CachedConstant> tables) {
   if (cache.percent > 0) return cache.percent / 100;
   int64_t least = 0;

@@ -22,7 +22,7 @@ Value* ReshapeTo(Builder& builder, Value* value, ShapeRef shape, const std::stri
   return builder.Make(OpKind::kReshape, {value}, {{"shape", Shape(shape)}}, name);
 }
 
-// A view whose result is its operand.
+// For a view that changes nothing: its operand. Otherwise null.
 Value* SimplifyView(const Node& node) {
   Value* x = node.operand(0);
   if (!x || x->type != node.result()->type) return nullptr;
@@ -44,14 +44,14 @@ Value* SimplifyView(const Node& node) {
       for (int64_t step : steps) {
         if (step != 1) return nullptr;
       }
-      return x;  // the same shape at step 1 is all of it
+      return x;  // the same shape with step 1 means the whole operand
     }
     default:
       return nullptr;
   }
 }
 
-// reshape(reshape(x)) and transpose(transpose(x)) are one.
+// reshape(reshape(x)) and transpose(transpose(x)) become one view.
 Value* MergeViews(const Node& node, Builder& builder) {
   if (node.kind == OpKind::kReshape) {
     if (const Node* inner = ProducerOf(node.operand(0), OpKind::kReshape)) {
@@ -81,10 +81,10 @@ bool SwapsLastTwo(const Node& transpose) {
          perm[rank - 1] == static_cast<int64_t>(rank) - 2;
 }
 
-// A product with one column is a sum over each row: a kernel that reads the matrix once, whatever
-// stands around it.
+// Rewrites a product with one column as a sum over each row of elementwise products. One kernel
+// computes it and reads the matrix once, together with the ops around it.
 Value* SumOfProducts(const Node& node, Builder& builder) {
-  constexpr int64_t kLongest = 8192;  // beyond, the library shares out one row among blocks
+  constexpr int64_t kLongest = 8192;  // longer rows are split over thread blocks by the library
   const TensorType& a = node.operand(0)->type;
   const TensorType& b = node.operand(1)->type;
   const bool one_column =
@@ -112,7 +112,7 @@ Value* SimplifyMatMul(const Node& node, Builder& builder) {
     return builder.Make(OpKind::kMatMul, operands, attributes, node.result()->name);
   }
   if (Value* sum = SumOfProducts(node, builder)) return sum;
-  // A sum over one product is the product.
+  // A sum with one term is that product.
   const bool swapped[2] = {node.Int("transpose_a") != 0, node.Int("transpose_b") != 0};
   const Shape& a = node.operand(0)->type.shape;
   if (!a[a.size() - (swapped[0] ? 2 : 1)].IsConstant(1)) return nullptr;
@@ -125,21 +125,21 @@ Value* SimplifyMatMul(const Node& node, Builder& builder) {
   return builder.Make(OpKind::kMul, {factors[0], factors[1]}, {}, node.result()->name);
 }
 
-// An index counted from the front; nothing if it is outside, which the call reports.
+// The index counted from the front; nullopt if it is out of range, which the run reports.
 std::optional<int64_t> FromFront(int64_t index, int64_t extent) {
   if (index < -extent || index >= extent) return std::nullopt;
   return index < 0 ? index + extent : index;
 }
 
-// The same of all indices that a constant holds, as i64.
+// Counts all indices that a constant holds from the front, as i64.
 Value* FromFront(Recipe& recipe, const Value* indices, Value* extent) {
   Value* given = recipe.Cast(recipe.Use(indices), Dtype::kI64);
   Value* is_from_end = recipe.Make(OpKind::kLess, {given, recipe.Number(0, Dtype::kI64)});
   return recipe.Where(is_from_end, recipe.Add(given, extent), given);
 }
 
-// Constant indices of 64 bits as such of 32, counted from the front; null if any is outside, which
-// the call reports.
+// Constant 64-bit indices as 32-bit indices, counted from the front; null if any is out of range,
+// which the run reports.
 Value* NarrowIndices(const TensorData& indices, int64_t extent, Value* value, Builder& builder) {
   TensorData narrow(Dtype::kI32, indices.dims());
   for (int64_t i = 0; i < indices.element_count(); ++i) {
@@ -151,11 +151,11 @@ Value* NarrowIndices(const TensorData& indices, int64_t extent, Value* value, Bu
   Value* from_front =
       FromFront(recipe, value, recipe.Number(static_cast<double>(extent), Dtype::kI64));
   Value* constant = AddConstant(builder, recipe.Finish(from_front, std::move(narrow)), value->name);
-  std::swap(constant->name, value->name);  // as the model calls it
+  std::swap(constant->name, value->name);  // keeps the model's name
   return constant;
 }
 
-// gather at one constant index is a slice; more of them are kept in 32 bits.
+// A gather at one constant index becomes a slice; several constant indices are stored in 32 bits.
 Value* SimplifyGather(const Node& node, Builder& builder) {
   const TensorData* indices = Payload(node.operand(1));
   if (indices == nullptr) return nullptr;
@@ -176,7 +176,7 @@ Value* SimplifyGather(const Node& node, Builder& builder) {
   return ReshapeTo(builder, slice, node.result()->type.shape, node.result()->name);
 }
 
-// gather_nd at constant places is a gather from the dims that it chooses in, taken as one.
+// A gather_nd at constant indices becomes a gather along its indexed axes merged into one axis.
 Value* SimplifyGatherND(const Node& node, Builder& builder) {
   const TensorData* places = Payload(node.operand(1));
   Value* x = node.operand(0);
@@ -240,11 +240,9 @@ Result<bool> Canonicalize(Graph& graph, const PassOptions&, PassReport&) {
     Value* simpler = Simplify(node, builder);
     if (!simpler) continue;
     graph.ReplaceAllUses(node.result(), simpler);
-    // What is new takes the name of what it stands for, so that kernels speak of the model's
-    // tensors.
+    // The new value takes the name of the old one, so that kernels use the model's names.
     if (builder.insert_at() > i) std::swap(simpler->name, node.result()->name);
-    i = builder.insert_at();  // the replaced node; what was made before it is looked at in the next
-                              // run
+    i = builder.insert_at();  // the replaced node; the next run visits the new nodes before it
     changed = true;
   }
   if (!changed) return false;

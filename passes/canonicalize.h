@@ -4,10 +4,11 @@
 
 namespace fusec {
 
-// Rewrites nodes to simpler forms that mean exactly the same: views that change nothing vanish,
-// views of views become one, a transposed operand of a matmul becomes its attribute, a matmul over
-// one element becomes a broadcast product, a gather at one constant place becomes a slice, a
-// gather_nd at constant places a gather, powers and divisions products (simplify_arithmetic.h).
+// Rewrites nodes to simpler forms with exactly the same meaning: views that change nothing vanish,
+// views of views become one view, a transposed operand of a matmul becomes an attribute of the
+// matmul, a matmul whose sums have one term becomes a broadcast multiplication, a gather at one
+// constant index becomes a slice, a gather_nd at constant indices becomes a gather, and powers and
+// divisions become multiplications (simplify_arithmetic.h).
 //
 //   %t = transpose(%w) {perm = [1, 0]}
 //   %y = matmul(%x, %t) {...}          =>    %y = matmul(%x, %w) {transpose_a = 0, transpose_b = 1}

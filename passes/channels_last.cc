@@ -10,10 +10,10 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kManyTimes = 4;    // as many elements has the operand as are transposed
-constexpr int kMostOpsUpwards = 32;  // through which the other order is carried at a time
+constexpr int64_t kManyTimes = 4;    // elements of the operand per transposed element, at least
+constexpr int kMostOpsUpwards = 32;  // ops through which the order is propagated to producers
 
-// The order in which a tensor's last axis stands behind the first `batch` ones.
+// The permutation that moves the last axis directly behind the first `batch` axes.
 std::vector<int64_t> LastAxisBehind(int64_t batch, int64_t rank) {
   std::vector<int64_t> perm(rank);
   std::iota(perm.begin(), perm.end(), 0);
@@ -27,8 +27,8 @@ Shape InOrder(ShapeRef shape, ArrayRef<int64_t> perm) {
   return result;
 }
 
-// Whether a tensor in another order has its elements as they are: all axes from the first `batch`
-// ones on have one element, or the last one has.
+// Whether that permutation leaves the elements in place in memory: all axes between the first
+// `batch` axes and the last one have one element, or the last axis has.
 bool KeepsElements(ShapeRef shape, int64_t batch) {
   if (shape.empty() || shape.back().IsConstant(1)) return true;
   const int64_t last = static_cast<int64_t>(shape.size()) - 1;
@@ -36,7 +36,7 @@ bool KeepsElements(ShapeRef shape, int64_t batch) {
       .IsConstant(1);
 }
 
-// The other way round: `turned` as `shape`, in the order that it had before.
+// The inverse: `turned` with the axes in their original order, as `shape`.
 Value* TurnedBack(Builder& builder, Value* turned, int64_t batch, ShapeRef shape,
                   const std::string& name) {
   if (KeepsElements(shape, batch))
@@ -47,8 +47,8 @@ Value* TurnedBack(Builder& builder, Value* turned, int64_t batch, ShapeRef shape
   return builder.Make(OpKind::kTranspose, {turned}, {{"perm", perm}}, name);
 }
 
-// Whether the node computes elements of its result from those of its operands at the same place,
-// whatever the order of the axes is.
+// Whether the node computes each element of its result from the elements of its operands at the
+// same index, so that the order of axes does not matter.
 bool KeepsPlaces(const Node& node) {
   return GetOpDef(node.kind).op_class == OpClass::kPointwise && !node.operands.empty() &&
          !node.Has("axis");
@@ -63,8 +63,8 @@ bool KeepsEnds(const Node& node, int64_t batch) {
          std::equal(from.begin(), from.begin() + batch, to.begin());
 }
 
-// Whether the node is a reduction whose result does not depend on the order of its axes, the last
-// one among them.
+// Whether the node reduces the last axis, and does so in a way that does not depend on the order of
+// axes.
 bool ReducesLastAxis(const Node& node) {
   if (!IsReduction(node) || node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin)
     return false;
@@ -72,12 +72,13 @@ bool ReducesLastAxis(const Node& node) {
   return std::find(axes.begin(), axes.end(), node.operand(0)->type.rank() - 1) != axes.end();
 }
 
-// Values whose last axis stands behind the first `batch` ones, the others in their order.
+// Rewrites values to the other order of axes ("turned"): the last axis moves directly behind the
+// first `batch` axes, and the others keep their order.
 class Turner {
  public:
   explicit Turner(Graph& graph) : graph_(graph), readers_(Readers(graph)) {}
 
-  // In order: what is behind a product finds it in the other order already.
+  // Visits nodes in order, so that a reader of a product finds the product already turned.
   bool Run() {
     bool changed = false;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -97,7 +98,7 @@ class Turner {
  private:
   using Key = std::pair<const Value*, int64_t>;
 
-  // What stands for the node's result; null where the node stays as it is.
+  // The replacement of the node's result; null if the node stays as it is.
   Value* Rewritten(const Node& node, Builder& builder) {
     if (node.kind == OpKind::kMatMul) return ProductOfRows(node, builder);
     for (const Value* operand : node.operands) {
@@ -131,7 +132,7 @@ class Turner {
     return Behind(product, batch, node, builder);
   }
 
-  // The node's result in its own order, known to be `turned`.
+  // Makes the node's result in its original order from `turned`, and records that it is `turned`.
   Value* Behind(Value* turned, int64_t batch, const Node& node, Builder& builder) {
     const Value& own = *node.result();
     Value* result = TurnedBack(builder, turned, batch, own.type.shape, own.name);
@@ -163,7 +164,7 @@ class Turner {
                         sums->name);
   }
 
-  // Whether the node's result is there in the other order without transposing anything.
+  // Whether the node can be computed in the other order without transposing anything.
   bool IsFree(const Node& node, int64_t batch) const {
     if (KeepsEnds(node, batch)) return turned_.count({node.operand(0), batch}) != 0;
     const int64_t rank = node.results.size() == 1 ? node.result()->type.rank() : 0;
@@ -174,15 +175,14 @@ class Turner {
            });
   }
 
-  // Whether an operand that a result of `rank` axes reads has its elements as they are in the other
-  // order.
+  // Whether turning an operand of a result of `rank` axes leaves its elements in place.
   static bool IsReshapedOnly(const Value& operand, int64_t batch, int64_t rank) {
     return KeepsElements(operand.type.shape, batch - (rank - operand.type.rank()));
   }
 
   enum class Way { kDone, kReshape, kOps, kView, kTranspose };
 
-  // How the other order of a value is had.
+  // How a value is brought into the other order.
   Way WayOf(const Value* value, int64_t batch, int ops) const {
     if (turned_.count({value, batch})) return Way::kDone;
     if (IsReshapedOnly(*value, batch, value->type.rank())) return Way::kReshape;
@@ -193,7 +193,7 @@ class Turner {
                                                                        : Way::kTranspose;
   }
 
-  // How many elements are transposed for it, each value's once.
+  // How many elements must be transposed to turn `value`; each value counts once.
   int64_t ElementsToTranspose(const Value* value, int64_t batch, int ops, ValueSet& seen) const {
     switch (WayOf(value, batch, ops)) {
       case Way::kDone:
@@ -235,7 +235,7 @@ class Turner {
         break;
       default:
         turned = MakeTurned(*value->producer, batch, builder, ops + 1);
-        // Nobody reads the other one any more.
+        // The value in its original order has no other reader, so its name is free.
         if (HasOneReader(graph_, readers_, value)) std::swap(turned->name, value->name);
     }
     turned_[{value, batch}] = turned;
@@ -260,7 +260,7 @@ class Turner {
     return made;
   }
 
-  // An operand with axes of one element in front.
+  // The operand with axes of one element added in front.
   static Value* WithRank(Value* operand, int64_t rank, Builder& builder) {
     Shape shape = operand->type.shape;
     if (static_cast<int64_t>(shape.size()) == rank) return operand;
@@ -271,7 +271,7 @@ class Turner {
   Graph& graph_;
   const ReaderMap readers_;
   DenseMap<Key, Value*> turned_;            // by value and batch axes
-  DenseMap<const Value*, int64_t> behind_;  // products and what follows them: by batch axes
+  DenseMap<const Value*, int64_t> behind_;  // products and results made from them: `batch`
 };
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 namespace fusec {
 
-// Checks that a fused graph which comes from a file is what planning expects: it has only constants
-// and regions, and every output is a result of a region, no two the same one. Whether fusion would
-// make these bodies is not checked, since an artifact's IR is held to its hash. Errors name the
-// place.
+// Checks that a fused graph read from a file has the form that planning expects: it consists of
+// constants and regions only, and each output is a different result of a region. It does not check
+// whether the fusion passes would form these regions, since the IR of an artifact is checked
+// against its hash. Errors name the place.
 Result<void> CheckFused(const Graph& graph);
 
 }  // namespace fusec

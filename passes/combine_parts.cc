@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostOps = 64;  // of one part's sum
 
-// A sum of values, each times a number, in the order in which they were met.
+// A linear combination of values, in the order in which they were added.
 class LinearForm {
  public:
   void Add(Value* atom, double factor) {
@@ -34,7 +34,7 @@ class LinearForm {
   std::vector<std::pair<Value*, double>> terms_;
 };
 
-// What `value` replicates to more rows: itself, if it does not.
+// The value that `value` replicates to more rows; `value` itself if it replicates nothing.
 Value* SourceOf(Value* value) {
   while (value->producer && value->producer->kind == OpKind::kExpand) {
     Value* source = value->producer->operand(0);
@@ -46,8 +46,8 @@ Value* SourceOf(Value* value) {
   return value;
 }
 
-// Adds `value`, of `columns` columns, times `factor` to `form`, as a sum of other values. False if
-// it takes too many ops.
+// Adds `factor` times `value`, which has `columns` columns, to `form`, expanded into a sum of other
+// values. Returns false if the expansion takes more than kMostOps ops.
 bool AddTerms(Value* value, double factor, const Expr& columns, int& ops, LinearForm& form) {
   if (++ops > kMostOps) return false;
   Value* source = SourceOf(value);
@@ -74,7 +74,7 @@ bool AddTerms(Value* value, double factor, const Expr& columns, int& ops, Linear
   return true;
 }
 
-// A part that stays, and which parts' weights it is multiplied by, each times a number.
+// A part that stays, and the parts whose weights it is multiplied by, each with a factor.
 struct Kept {
   Value* part;
   std::vector<std::pair<size_t, double>> weights;
@@ -84,7 +84,7 @@ class Combiner {
  public:
   explicit Combiner(const Node& product) : product_(product) {}
 
-  // nullopt if all parts stay.
+  // Returns the new weights; nullopt if all parts stay.
   std::optional<MadeConstant> Run() {
     if (!FindParts() || !FindKept()) return std::nullopt;
     return CombinedWeights();
@@ -96,7 +96,7 @@ class Combiner {
   }
 
  private:
-  // The concatenation that the product reads, and the weights' rows of each part.
+  // Finds the concatenation that the product reads, and the rows of the weights for each part.
   bool FindParts() {
     if (!RightWeights(product_) || !IsFloat(product_.result()->type.dtype)) return false;
     concat_ = product_.operand(0)->producer;
@@ -113,7 +113,7 @@ class Combiner {
     return true;
   }
 
-  // Which parts stay. False if all do.
+  // Finds the parts that stay. Returns false if all do.
   bool FindKept() {
     std::vector<std::pair<size_t, LinearForm>> sums;
     for (size_t i = 0; i < concat_->operands.size(); ++i) {
@@ -186,7 +186,7 @@ class Combiner {
   const Node* concat_ = nullptr;
   std::vector<std::pair<int64_t, int64_t>> rows_;  // of the weights, by part: first, count
   std::vector<Kept> kept_;
-  DenseMap<const Value*, size_t> places_;  // in kept_, by what a part replicates
+  DenseMap<const Value*, size_t> places_;  // index in kept_, by the value that a part replicates
 };
 
 }  // namespace

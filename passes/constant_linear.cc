@@ -21,7 +21,7 @@ size_t PlaceOf(const Graph& graph, const Node* node) {
   return place;
 }
 
-// What `mul` by a constant number multiplies, or null.
+// If `mul` multiplies a value by a constant scalar, that value; otherwise null.
 const Value* ScaledByNumber(const Node& mul) {
   if (mul.kind != OpKind::kMul) return nullptr;
   for (int side = 0; side < 2; ++side) {

@@ -7,10 +7,10 @@
 #include "passes/pass_manager.h"
 #include "passes/recipe.h"
 
-// What the passes that rewrite constant weights share.
+// Helpers that the passes which rewrite constant weights share.
 namespace fusec {
 
-// A constant matrix as a sum of products reads it: term k of result n.
+// A constant matrix as a matrix product reads it: the weight of term k in the sum of result n.
 struct ConstantMatrix {
   const Value* constant = nullptr;
   const TensorData* data = nullptr;
@@ -31,7 +31,7 @@ std::optional<ConstantMatrix> LeftWeights(const Node& product);
 // One factor for all elements of an axis, or one for each.
 struct Factors : std::vector<double> {
   using std::vector<double>::vector;
-  const Value* constant = nullptr;  // whose elements they are, or what these are divided into 1
+  const Value* constant = nullptr;  // holds the factors, or their reciprocals if `inverted`
   bool inverted = false;
   void Invert();
   bool are_one() const { return constant == nullptr && *this == Factors{1.0}; }
@@ -41,7 +41,8 @@ struct Factors : std::vector<double> {
 inline double FactorAt(const Factors& factors, int64_t i) {
   return factors[factors.size() == 1 ? 0 : i];
 }
-// The elements of a constant that differ along `axis` of a tensor of `rank` only.
+// The elements of a constant that is broadcast to a tensor of `rank` axes and varies along `axis`
+// only; nullopt if it varies along another axis.
 std::optional<Factors> FactorsAlong(const Value* value, int64_t axis, int64_t rank);
 bool AllFinite(const Factors& factors);
 
@@ -68,8 +69,9 @@ void ShiftResult(Graph& graph, Node& product, const ResultShift& shift, const st
 // Records that `node` now also computes what `cause` computed.
 void AddProvenance(Node& node, const Node& cause);
 
-// Whether `product` is one half of a low-rank adapter (a product of constants' products, but for
-// scalar factors) that the user asked to leave as it is (--keep-lora).
+// Whether `product` is one of the two products of a low-rank adapter (two products by constant
+// weights in a row, with at most scalar factors between them) that the user asked to keep
+// (--keep-lora).
 bool IsKeptAdapter(const Node& product, const ReaderMap& readers, const PassOptions& options);
 
 }  // namespace fusec

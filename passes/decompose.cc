@@ -13,8 +13,8 @@ namespace {
 
 using Nodes = std::vector<std::unique_ptr<Node>>;
 
-// The last part takes the name of the value it stands for, so that kernels speak of the model's
-// tensors.
+// The last part takes the name of the value that it replaces, so that kernels use the model's
+// names.
 void PassNameOn(Graph& graph, Value* whole, Value* part) {
   if (!part || !part->producer || IsConstant(part)) return;
   const std::string name = whole->name;
@@ -32,12 +32,12 @@ Result<bool> Decompose(Graph& graph, const PassOptions&, PassReport&) {
   graph.RememberNames();
   Nodes waiting = std::exchange(graph.nodes, {});  // the next one last
   std::reverse(waiting.begin(), waiting.end());
-  DenseMap<const Value*, Value*> parts_of;  // what stands for the result of a composite
+  DenseMap<const Value*, Value*> parts_of;  // by result of a composite: its replacement
   const auto follow = [&](Value*& value) {
     for (auto it = parts_of.find(value); it != parts_of.end(); it = parts_of.find(value))
       value = it->second;
   };
-  Nodes wholes;  // results of which the values of parts_of are keys
+  Nodes wholes;  // the composites, whose results are the keys of parts_of
   while (!waiting.empty()) {
     std::unique_ptr<Node> node = std::move(waiting.back());
     waiting.pop_back();

@@ -13,8 +13,8 @@ namespace {
 
 enum class Packing { kNone, kUnsigned4, kSigned4, kE4M3 };
 
-// The narrowest form that holds each element of a table of codes exactly. What has fewer columns
-// than the values that are made of it are scales and the like, which stay.
+// The narrowest form that holds each element of a table of codes exactly. A constant with fewer
+// columns than the values made from it holds scales or the like, and is not packed.
 Packing PackingOf(const TensorData& table, const Expr& columns) {
   const auto all = [&](auto fits) {
     for (int64_t i = 0; i < table.element_count(); ++i) {
@@ -79,7 +79,7 @@ bool IsRowwisePointwise(const Node& node) {
          node.results.size() == 1 && node.kind != OpKind::kOneHot;
 }
 
-// Whether an op that moves elements of a value with as many rows leaves the rows where they are.
+// Whether a view with as many rows as its operand keeps each row in its place.
 bool IsRowwiseView(const Node& node) {
   if (node.kind == OpKind::kUnpackInt4) return node.result()->type.rank() > 1;
   if (node.kind != OpKind::kReshape && node.kind != OpKind::kExpand && node.kind != OpKind::kSlice)
@@ -91,10 +91,11 @@ bool IsRowwiseView(const Node& node) {
          (node.Get<Exprs>("starts")[0].IsConstant(0) && node.Ints("steps")[0] == 1);
 }
 
-// A value that is made of constants row by row.
+// Values that are computed from constants row by row.
 class Dequantization {
  public:
-  // What memory holds if the rows are made where they are looked up; nullopt if they cannot be.
+  // The bytes of the constants from which `value` is made, if rows are computed at each look-up;
+  // nullopt if they cannot be.
   std::optional<int64_t> StoredBytes(const Value* value) {
     return StoredBytes(value, value->type.shape.back());
   }
@@ -179,7 +180,8 @@ class Dequantization {
                         gather.result()->name + "_" + table->name);
   }
 
-  // Rows of a constant, which is replaced by its packed form first.
+  // The rows of a constant that `gather` looks up; the constant is first replaced by its packed
+  // form.
   Value* Stored(Value* constant, const Node& gather, Builder& builder) {
     const Packing packing = packing_.at(constant);
     if (packing == Packing::kNone) return Gather(constant, gather, builder);
@@ -209,7 +211,8 @@ bool IsRowGather(const Node& node) {
          node.operand(0)->type.rank() >= 1 && node.operand(0) != node.operand(1);
 }
 
-// The values that gathers look rows up in and that take more memory than what they are made of.
+// Whether only gathers along the rows read `value`, and it takes more memory than the constants
+// from which it is made.
 bool ShouldSink(const Graph& graph, const ReaderMap& readers, const Value* value,
                 Dequantization& made) {
   const auto bytes = value->type.Bytes().AsConstant();

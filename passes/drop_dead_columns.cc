@@ -17,7 +17,8 @@ struct Span {
   int64_t low = 0, high = 0;
 };
 
-// What `slice` reads, if it takes all of the other axes; axis -1 if it takes all of every axis.
+// The elements that `slice` reads, if it is partial along at most one axis; axis -1 if it reads
+// everything.
 std::optional<Span> SpanOf(const Node& slice) {
   Span span;
   const Shape& from = slice.operand(0)->type.shape;
@@ -139,7 +140,7 @@ class Cutter {
     return Sliced(builder, value, span.axis, span.low, span.high, value->name + "_cut");
   }
 
-  // Others may read an operand, which is then made whole for them.
+  // An operand may have other readers; they keep the uncut value.
   Value* CutOperand(Value* operand, const Span& span, Builder& builder) const {
     const bool is_own = Payload(operand) || HasOneReader(graph_, readers_, operand);
     return is_own ? Cut(operand, span, builder) : SlicedTo(span, operand, builder);
@@ -166,7 +167,8 @@ class Cutter {
   const PassOptions& options_;
 };
 
-// All readers of a value as slices along one axis; what they read together.
+// If all readers of a value are slices along one axis: the span of elements that they read
+// together.
 std::optional<Span> SpanOfReaders(const Graph& graph, const ReaderMap& readers,
                                   const Value* value) {
   const auto found = readers.find(value);
@@ -182,7 +184,8 @@ std::optional<Span> SpanOfReaders(const Graph& graph, const ReaderMap& readers,
   return all;
 }
 
-// `slice` reads `value`, which is its operand from element `low` of `axis` on.
+// Makes `slice` read `value` instead of its operand; `value` begins at element `low` of that
+// operand along `axis`.
 void ReadFrom(Graph& graph, Node& slice, Value* value, int64_t axis, int64_t low) {
   slice.operands[0] = value;
   auto starts = slice.Get<Exprs>("starts");
@@ -192,10 +195,10 @@ void ReadFrom(Graph& graph, Node& slice, Value* value, int64_t axis, int64_t low
   graph.ReplaceAllUses(slice.result(), value);
 }
 
-// Each slice lies in one part: it reads the part.
+// If each slice of the concatenation lies within one part, makes it read that part.
 bool ReadParts(Graph& graph, const ReaderMap& readers, const Node& concat) {
   const int64_t axis = concat.Int("axis");
-  std::vector<std::pair<Value*, int64_t>> parts;  // by slice: its part and where that begins
+  std::vector<std::pair<Value*, int64_t>> parts;  // by slice: its part, and where that begins
   for (const Node* slice : readers.at(concat.result())) {
     const Span span = *SpanOf(*slice);
     int64_t offset = 0;

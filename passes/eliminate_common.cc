@@ -11,9 +11,9 @@ namespace fusec {
 
 namespace {
 
-// What the node computes, as text: its line without result names and provenance, and with the
-// operands sorted where their order makes no difference. The line of a constant has its elements or
-// their hash.
+// Text that is equal for nodes that compute the same: the node's IR line without result names and
+// provenance, and with the operands sorted where their order makes no difference. The line of a
+// constant contains its elements or their hash.
 std::string Meaning(const Node& node) {
   std::string text = PrintNode(node);
   text = text.substr(text.find(" = ") + 3);
@@ -33,7 +33,7 @@ std::string Meaning(const Node& node) {
 
 Result<bool> EliminateCommon(Graph& graph, const PassOptions&, PassReport&) {
   std::map<std::string, Node*> known;
-  DenseMap<const Value*, Value*> equals;  // by the value that goes: the one that stays
+  DenseMap<const Value*, Value*> equals;  // by removed value: the equal value that stays
   const auto follow = [&](Value*& value) {
     if (const auto found = equals.find(value); found != equals.end()) value = found->second;
   };

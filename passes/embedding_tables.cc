@@ -11,10 +11,10 @@ namespace fusec {
 
 namespace {
 
-// Who reads a constant, directly or through identities.
+// The readers of a constant, directly or through identities.
 struct TableReaders {
   std::vector<Node*> gathers;       // along its rows
-  std::vector<const Node*> others;  // that read more of it
+  std::vector<const Node*> others;  // readers that are not such gathers
   bool is_output = false;
 };
 

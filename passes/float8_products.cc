@@ -13,14 +13,14 @@ namespace fusec {
 
 namespace {
 
-// Products of fewer terms are bound by what they read and write.
+// Products with fewer terms are limited by memory traffic.
 constexpr int64_t kLeastTerms = 64;
-// Of a product, what its error is measured by.
+// The sample by which the error of a product is estimated.
 constexpr int64_t kSampledRows = 8, kMostSampledColumns = 256;
 
 using Numbers = std::vector<double>;
 
-// Normally distributed numbers (Box and Muller's formula), the same ones in every run.
+// Normally distributed numbers (Box-Muller transform), the same ones in every run.
 Numbers NormalNumbers(int64_t count) {
   std::mt19937_64 bits(1);
   const auto uniform = [&] { return (static_cast<double>(bits() >> 11) + 0.5) * 0x1p-53; };
@@ -32,7 +32,7 @@ Numbers NormalNumbers(int64_t count) {
   return numbers;
 }
 
-// Rounds `count` numbers to fp8, in a unit that brings the greatest of them to 128 or more.
+// Rounds `count` numbers to fp8, scaled by a power of two so that the largest is in 128 .. 256.
 void RoundInUnit(double* numbers, int64_t count) {
   constexpr int kBits = 7;
   double greatest = 0;
@@ -69,17 +69,17 @@ double ErrorInFloat8(const TensorData& weights, int64_t columns, int64_t k) {
       norm += exact * exact;
     }
   }
-  return norm == 0 ? 0 : std::sqrt(distance / norm);  // NaN of what is not finite
+  return norm == 0 ? 0 : std::sqrt(distance / norm);  // NaN if a weight is not finite
 }
 
-// Columns of all products of an operand from which on these save more than rounding it takes. On an
-// H200, tensor cores make 600 TFLOP/s of halves, 380 of TF32 and 900 of E4M3, so that a column
-// saves 1.2 or 3 ns a million elements of the operand; a kernel that rounds them takes 1 us or
-// more.
+// The number of columns, over all products of an operand, from which the products save more time
+// than rounding the operand takes. On an H200, tensor cores do 600 TFLOP/s in f16 and bf16, 380 in
+// TF32 and 900 in E4M3. Per million elements of the operand, a column therefore saves 1.2 ns (f16,
+// bf16) or 3 ns (f32), while a kernel that rounds these elements takes 1 us or more.
 constexpr int64_t kColumnsThatPay = 1024, kColumnsOfFloatsThatPay = 512;
-// Terms of each sum from which on products of halves gain. Of 1,024 terms they take as long in
-// fp8, or half as long again where the library makes them; 2,816 gain a quarter
-// (tests/gpu/results/2026-11-27-h200-fp8-products.txt).
+// The number of terms per sum from which f16 and bf16 products gain. With 1,024 terms they take as
+// long in fp8, or 1.5 times as long where the library computes them; with 2,816 terms they gain a
+// quarter (tests/gpu/results/2026-11-27-h200-fp8-products.txt).
 constexpr int64_t kTermsOfHalvesThatPay = 1536;
 
 // Whether the kernel that makes `x` has reductions, such as a normalization: it rounds `x` as well.
@@ -94,7 +94,7 @@ bool IsMadeWithReductions(const Value* x, int depth = 0) {
   });
 }
 
-// Whether the node is a product that could be of rounded factors.
+// The shape of the product if its factors could be rounded to fp8; nullopt for other nodes.
 std::optional<ProductShape> FindCandidate(const Node& node) {
   const auto shape = FindProductShape(node);
   if (!shape || shape->n <= kNarrowColumns || shape->k < kLeastTerms || shape->matrices > 1 ||
@@ -103,7 +103,7 @@ std::optional<ProductShape> FindCandidate(const Node& node) {
   return shape;
 }
 
-// What people know it by.
+// The name under which users know the product: its module, its ONNX node, or its result.
 std::string LayerOf(const Node& product) {
   for (const Origin& origin : product.provenance) {
     if (!origin.module_path.empty()) return origin.module_path;
@@ -117,7 +117,8 @@ class Rounding {
  public:
   explicit Rounding(Graph& graph) : graph_(graph) {}
 
-  // Of product number `at` among the graph's nodes; counts on by the nodes that it adds before it.
+  // Rounds the factors of the product at graph_.nodes[at]; `at` advances past the nodes that are
+  // added before the product.
   void Round(size_t& at) {
     Node& product = *graph_.nodes[at];
     Builder builder(graph_, at);
@@ -132,10 +133,10 @@ class Rounding {
  private:
   struct Codes {
     Value* codes;
-    Value* factors;  // of rows
+    Value* factors;  // one per row
   };
 
-  // What all products of `x` read.
+  // The codes and factors of `x`, made once for all of its products.
   Codes CodesOf(Builder& builder, Value* x) {
     const auto [found, is_new] = codes_.try_emplace(x);
     if (!is_new) return found->second;
@@ -175,7 +176,7 @@ class Rounding {
 
 Result<bool> Float8Products(Graph& graph, const PassOptions& options, PassReport& report) {
   if (options.matmul_precision != "fp8" || !options.has_float8_products) return false;
-  DenseMap<const Value*, int64_t> columns;  // of all products of an operand
+  DenseMap<const Value*, int64_t> columns;  // by operand, over all of its products
   for (const auto& node : graph.nodes) {
     if (const auto shape = FindCandidate(*node)) columns[node->operand(0)] += shape->n;
   }
@@ -190,7 +191,7 @@ Result<bool> Float8Products(Graph& graph, const PassOptions& options, PassReport
     const Value* left = node.operand(0);
     const bool of_floats = left->type.dtype == Dtype::kF32;
     const int64_t least = of_floats ? kColumnsOfFloatsThatPay : kColumnsThatPay;
-    if (!(product.error <= options.float8_budget))  // which NaN is not, either
+    if (!(product.error <= options.float8_budget))  // true for NaN as well
       product.kept = "its error is above the budget";
     else if (!of_floats && shape->k < kTermsOfHalvesThatPay)
       product.kept = "sums of so few terms take no longer in halves";

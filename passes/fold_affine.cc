@@ -32,7 +32,7 @@ std::optional<Affine> MatchScale(const Node& node) {
   return Affine{x, *std::move(scale), {0.0}, {&node}};
 }
 
-// A row divided by one number of its own.
+// Whether `value` is made by dividing each row by one number.
 bool IsNormalized(const Value* value) {
   const Node* div = value->producer;
   return div && div->kind == OpKind::kDiv && div->operand(0)->type == value->type &&
@@ -79,7 +79,7 @@ bool FindLayers(const Graph& graph, const ReaderMap& readers, const PassOptions&
   return true;
 }
 
-// A layer's new weights, and what it then adds to the result.
+// The new weights of a layer, and the shift that is added to its result.
 struct NewLayer {
   Node* product = nullptr;
   MadeConstant weights;

@@ -30,8 +30,8 @@ bool CanFold(const Node& node) {
     const auto elements = result->type.ElementCount().AsConstant();
     if (!elements || *elements > std::max(operand_elements, kSmallResult)) return false;
   }
-  // A symbol in the shape of an empty result, in a slice's start or in a value leaves it to the
-  // call.
+  // A node whose result depends on a symbol (in a shape, a slice's start or a value) is left to the
+  // run.
   for (const auto& result : node.results) {
     if (!StaticShape(result->type.shape)) return false;
   }
@@ -42,7 +42,7 @@ bool CanFold(const Node& node) {
   return true;
 }
 
-// The values of an integer that is computed from sizes, where they depend on no symbol.
+// The elements of an integer tensor that is computed from sizes, if they depend on no symbol.
 std::optional<TensorData> KnownSizes(const Node& node, const Ranges& ranges) {
   const Value& value = *node.results[0];
   const OpClass op_class = GetOpDef(node.kind).op_class;
@@ -60,7 +60,8 @@ std::optional<TensorData> KnownSizes(const Node& node, const Ranges& ranges) {
   return data;
 }
 
-// The results of a node of constants; none if it is better left in the graph.
+// The results of a node whose operands are constants; empty if the node is better left in the
+// graph.
 Result<std::vector<TensorData>> ValuesOf(const Node& node) {
   std::vector<TensorData> values;
   if (!FitsInterpreter(node)) {
@@ -94,7 +95,8 @@ void CollectConstants(const Node& node, NodeSet& seen, std::vector<const Value*>
   }
 }
 
-// What is known of sizes follows from the constants that it was computed with as well.
+// A new constant for sizes that are known; its derivation names the constants that they were
+// computed from.
 MadeConstant Known(const Node& node, TensorData data) {
   NodeSet seen;
   std::vector<const Value*> constants;
@@ -124,7 +126,7 @@ Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
     for (size_t r = 0; r < values.size(); ++r) {
       Value* constant = AddConstant(builder, std::move(values[r]), node.results[r]->name);
       graph.ReplaceAllUses(node.results[r].get(), constant);
-      std::swap(constant->name, node.results[r]->name);  // as the model calls it
+      std::swap(constant->name, node.results[r]->name);  // keeps the model's name
       if (is_updatable) constant->producer->attributes[kUpdatable] = constant->name;
       if (node.kind == OpKind::kIdentity && IsHostTable(node.operand(0)))
         constant->producer->attributes[kHostTable] =

@@ -37,7 +37,8 @@ void Load(const TensorData& data, int64_t from, ReferenceTensor& piece, int64_t 
   }
 }
 
-// Steps through the elements of an operand in the order of the result's that they broadcast to.
+// Steps through the elements of an operand in the order of the elements of the result to which they
+// are broadcast.
 class BroadcastWalk {
  public:
   BroadcastWalk(ArrayRef<int64_t> operand, ArrayRef<int64_t> result)
@@ -66,7 +67,8 @@ class BroadcastWalk {
   int64_t position_ = 0;
 };
 
-// Ranges of elements; scalars keep their shape, which some ops ask for.
+// Computes a pointwise node for a range of elements at a time. Scalars keep their shape, since some
+// ops require scalars.
 Result<void> FoldElementWise(const Node& node, TensorData& result) {
   std::vector<const TensorData*> operands;
   std::vector<BroadcastWalk> walks;
@@ -94,7 +96,7 @@ Result<void> FoldElementWise(const Node& node, TensorData& result) {
   return {};
 }
 
-// [m, k] x [k, n], some rows of the left operand at a time.
+// Computes [m, k] x [k, n] for some rows of the left operand at a time.
 Result<void> FoldMatMul(const Node& node, TensorData& result) {
   const TensorData& a = ConstantOf(node.operand(0));
   const ReferenceTensor b = ReferenceTensor::FromData(ConstantOf(node.operand(1)));
@@ -110,8 +112,8 @@ Result<void> FoldMatMul(const Node& node, TensorData& result) {
   return {};
 }
 
-// Transposes in tiles of the source's last axis by the result's last axis, 64 elements each, so
-// that whole cache lines are read and written.
+// Transposes in tiles of 64 x 64 elements, spanned by the last axis of the source and the last axis
+// of the result, so that whole cache lines are read and written.
 template <int kBytes>
 class TileMover {
  public:
@@ -172,7 +174,7 @@ class TileMover {
   TensorData& result_;
   const std::vector<int64_t> dims_;
   std::vector<int64_t> strides_, from_strides_;  // of the source's axes, in result and source
-  size_t across_;                                // the source's axis that is the result's last
+  size_t across_;                                // the source's axis that becomes the result's last
   int64_t moved_ = 0;
 };
 

@@ -11,9 +11,10 @@ namespace fusec {
 // per element; up to 48 million elements (384 MB) are allowed.
 bool FitsInterpreter(const Node& node);
 
-// The result of a node whose operands are big constants, made piece by piece, so that little more
-// than the result is in memory. Views move bytes; pointwise ops and matmuls interpret a range of
-// elements or rows at a time. Other ops give nullopt and stay in the graph.
+// Computes the result of a node whose operands are big constants piece by piece, so that little
+// more than the result is in memory. Views copy bytes; pointwise ops and matmuls are interpreted
+// for a range of elements or rows at a time. Returns nullopt for other ops, which stay in the
+// graph.
 Result<std::optional<TensorData>> FoldLarge(const Node& node);
 
 }  // namespace fusec

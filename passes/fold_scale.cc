@@ -11,15 +11,15 @@ namespace fusec {
 
 namespace {
 
-// A constant on the way and what takes its place.
+// A constant on the path, and its replacement.
 struct Replacement {
   Node* node = nullptr;
   int operand = 0;
   MadeConstant made;
 };
 
-// Follows a scale from where it is applied to the weights that take it in, and makes the new
-// constants on the way.
+// Follows a scale from the place where it is applied up to the weights that absorb it, and makes
+// the new constants on the way.
 class ScalePath {
  public:
   ScalePath(const Graph& graph, const ReaderMap& readers, const PassOptions& options,
@@ -69,7 +69,7 @@ class ScalePath {
     return true;
   }
 
-  // A constant addend is scaled, and the other operand as well.
+  // Scales the constant addend, and follows the other operand.
   bool FollowSum(Node& sum, int64_t axis) {
     const int constant = Payload(sum.operand(0)) ? 0 : 1;
     const Value* rest = sum.operand(1 - constant);
@@ -135,13 +135,13 @@ void Replace(Graph& graph, const Replacement& replacement, const Node& cause,
               node.operand(replacement.operand)->name + suffix);
 }
 
-// `node` gives way to `value`, which takes its name.
+// Replaces `node` by `value`, which takes its name.
 void GiveWay(Graph& graph, Node& node, Value* value) {
   std::swap(value->name, node.result()->name);
   graph.ReplaceAllUses(node.result(), value);
 }
 
-// y = l * s or l / s, s constant and l scaled instead.
+// For y = l * s or y = l / s with a constant s, scales the layer l instead.
 bool FoldIntoLayer(Graph& graph, const ReaderMap& readers, Node& node, const PassOptions& options) {
   if (node.kind != OpKind::kMul && node.kind != OpKind::kDiv) return false;
   const int constant = node.kind == OpKind::kMul && Payload(node.operand(0)) ? 0 : 1;
@@ -164,7 +164,7 @@ bool FoldIntoLayer(Graph& graph, const ReaderMap& readers, Node& node, const Pas
   return false;
 }
 
-// l + c + o, c and o constants behind a product l: l + (c + o).
+// Rewrites l + c + o, where l is a product and c and o are constants, as l + (c + o).
 bool JoinAddends(Graph& graph, const ReaderMap& readers, Node& node) {
   if (node.kind != OpKind::kAdd) return false;
   const int constant = Payload(node.operand(0)) ? 0 : 1;

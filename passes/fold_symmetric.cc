@@ -13,14 +13,14 @@ namespace {
 
 constexpr int64_t kWidestBlock = 16;
 
-// What `value` is a reshape of, or itself.
+// The value of which `value` is a reshape; `value` itself if it is none.
 Value* BehindReshapes(Value* value) {
   while (value->producer && value->producer->kind == OpKind::kReshape)
     value = value->producer->operand(0);
   return value;
 }
 
-// `x` if `flat` is its outer product with itself, flattened.
+// `x` if `flat` is the flattened outer product of `x` with itself; otherwise null.
 Value* VectorOfOuterProduct(Value* flat) {
   const Node* outer = BehindReshapes(flat)->producer;
   if (!outer || outer->kind != OpKind::kMul) return nullptr;
@@ -40,8 +40,8 @@ Value* VectorOfOuterProduct(Value* flat) {
   return is_outer ? x : nullptr;
 }
 
-// The pairs that stay: element first[p] with the `width` elements of block blocks[p]. All of two
-// blocks follow each other, so that what is read for many neighbours is little.
+// The pairs that stay: element first[p] with the `width` elements of block blocks[p]. All pairs of
+// the same two blocks are neighbors, so that neighboring pairs read few different elements.
 struct Pairs {
   int64_t width = 1;
   std::vector<int64_t> first, blocks;
@@ -61,8 +61,8 @@ Pairs PairsOf(int64_t n) {
   return pairs;
 }
 
-// What Fold computes, of the matrices [results, n, n]: for each block of rows, its columns from
-// there on with the rows of its columns behind the block, block by block.
+// Records what Fold computes, from weights [results, n, n]: for each block of rows, the columns
+// from this block on; to those behind the block, the mirrored weights are added.
 Value* Folded(Recipe& recipe, const ConstantMatrix& weights, const Pairs& pairs, int64_t n) {
   const int64_t results = weights.results(), width = pairs.width;
   Value* matrices = recipe.Turned(recipe.Exact(weights.constant), !weights.transposed);
@@ -83,7 +83,7 @@ Value* Folded(Recipe& recipe, const ConstantMatrix& weights, const Pairs& pairs,
   return recipe.Concat(parts, 1);
 }
 
-// Stored [results, pairs]; nullopt if a sum is no number.
+// The folded weights, [results, pairs]; nullopt if a sum is not finite.
 std::optional<MadeConstant> Fold(const ConstantMatrix& weights, const Pairs& pairs, int64_t n) {
   const auto count = static_cast<int64_t>(pairs.first.size());
   TensorData folded(weights.data->dtype(), {weights.results(), count * pairs.width});
@@ -117,7 +117,7 @@ bool FoldProduct(Graph& graph, size_t place) {
   if (n == 0) return false;
   const Pairs pairs = PairsOf(n);
   const int64_t left = static_cast<int64_t>(pairs.first.size()) * pairs.width;
-  if (4 * left > 3 * n * n) return false;  // looking up what to multiply costs more
+  if (4 * left > 3 * n * n) return false;  // looking up the factors would cost more than it saves
   std::optional<MadeConstant> folded = Fold(*weights, pairs, n);
   if (!folded) return false;
 
@@ -156,7 +156,7 @@ Result<bool> FoldSymmetric(Graph& graph, const PassOptions&, PassReport&) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const size_t before = graph.nodes.size();
     if (!FoldProduct(graph, i)) continue;
-    i += graph.nodes.size() - before;  // the product itself, behind what was put before it
+    i += graph.nodes.size() - before;  // the product itself, behind the new nodes
     changed = true;
   }
   if (changed) RemoveDeadNodes(graph);

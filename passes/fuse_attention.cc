@@ -14,13 +14,15 @@ namespace fusec {
 
 namespace {
 
-// Tiles that are as full as these leave a block program behind.
+// With at least so many keys and queries, tiles are full enough to be faster than a block program.
 constexpr int64_t kFewKeys = 32, kFewQueries = 16;
-// How far tiles must be ahead of a block program by an estimate that no measurement has confirmed.
+// How many times fewer cycles tiles must take than a block program, by an estimate that no
+// measurement has confirmed.
 constexpr double kMargin = 3;
-// The tiles of keys that a warp with few queries may walk over. Each takes it about 1 us, which is
-// how long the copies of the next are on their way, and the launches of two products and a softmax
-// take about as long as these; the GPU is mostly idle in both unless there are many heads.
+// The most tiles of keys over which a warp with few queries may walk. Each tile takes about 1 us,
+// which is the latency of the copies of the next tile. So many tiles take about as long as the
+// launches of two products and a softmax; in both cases the GPU is mostly idle unless there are
+// many heads.
 constexpr int64_t kMostTilesOfFewQueries = 8;
 constexpr int64_t kWholeVectors = 4;
 
@@ -69,12 +71,12 @@ class AttentionGroup {
     if (!parts_.has_softmax && (IsWeights(scores) || IsWeights(values)))
       return "its keys or values are weights: it is a chain of layers";
     if (!parts_.has_softmax && parts_.score == scores.result())
-      return "nothing stands between its products, of which the first need not come first";
+      return "nothing stands between its products, so their order can be changed";
     const bool is_float = dtype == Dtype::kF32 || dtype == Dtype::kF16 || dtype == Dtype::kBF16;
     if (!is_float || scores.result()->type.dtype != dtype)
       return "tensor cores need f32, f16 or bf16, the same type in both products";
     if (parts_.guard && ScalarConstant(parts_.guard->operand(1)) != 0.0)
-      return "probabilities that are no numbers become something else than zeros";
+      return "NaN probabilities are replaced by a value other than zero";
     for (const Expr& extent : {MatMulDepth(scores), values.result()->type.shape.back()}) {
       const int64_t elements = extent.AsConstant().value_or(0);
       if (elements == 0 || elements > kMostHeadElements || elements % kWholeVectors != 0)
@@ -84,12 +86,13 @@ class AttentionGroup {
     return WhySlow();
   }
 
-  // Why kernels of other classes had better make it, as there are few keys or queries.
+  // Why kernels of other classes are faster, since there are few keys or queries; "" if they are
+  // not.
   std::string WhySlow() const {
     const AttentionSizes sizes = SizesOf(parts_, graph_.SymbolRanges(), options_.matmul_precision);
     if (sizes.keys >= kFewKeys && sizes.queries >= kFewQueries) return "";
     if (IsWeights(*parts_.scores) || IsWeights(*parts_.values))
-      return "all rows share its few keys or values, as they do weights";
+      return "all rows share its few keys or values, like weights";
     if (IsMadeWithItsLayers())
       return "it has few keys or queries, and a block program makes what it reads as well";
     const std::optional<NodeSet> program = FindBlockProgram(graph_, *parts_.scores, options_);
@@ -108,7 +111,8 @@ class AttentionGroup {
     return "";
   }
 
-  // Whether a block program that begins with a layer in front makes the attention, too.
+  // Whether a block program that begins with a layer before the attention also computes the
+  // attention.
   bool IsMadeWithItsLayers() const {
     std::vector<const Value*> work = {parts_.scores->operand(0), parts_.scores->operand(1),
                                       parts_.values->operand(1)};
@@ -129,7 +133,8 @@ class AttentionGroup {
     return false;
   }
 
-  // Whether all matrices on the left are multiplied by the same one, or by constants.
+  // Whether the right operand acts as weights: all left matrices are multiplied by the same matrix,
+  // or by constants.
   static bool IsWeights(const Node& matmul) {
     const Value *left = matmul.operand(0), *right = matmul.operand(1);
     return IsMadeOfConstants(right) || (right->type.rank() == 2 && left->type.rank() > 2);
@@ -142,7 +147,7 @@ class AttentionGroup {
                        [](const Value* v) { return IsMadeOfConstants(v); });
   }
 
-  // Why the kernel could not make the group's values from the score that it has at hand.
+  // Why the kernel could not compute the group's values from the score at hand; "" if it can.
   std::string WhyIllegal() const {
     for (const Node* node : nodes_) {
       for (const auto& value : node->results) {
@@ -180,7 +185,8 @@ class AttentionGroup {
     return false;
   }
 
-  // A view or cheap op that only the group reads: each tile makes its elements anew.
+  // Adds a view or cheap op that only the group reads; each tile computes its elements again.
+  // Returns whether there was one.
   bool AddProducer() {
     return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const auto& node) {
       if (nodes_.count(node.get()) || !(IsView(*node) || IsCheap(*node))) return false;
@@ -189,14 +195,15 @@ class AttentionGroup {
     });
   }
 
-  // Whether it may be done again for every tile. What stands right behind a product is better made
-  // there.
+  // Whether the node may be computed again for every tile. An op directly behind a product is
+  // better computed in the kernel of that product.
   static bool IsCheap(const Node& node) {
     const OpDef& def = GetOpDef(node.kind);
     return def.op_class == OpClass::kPointwise && (def.algebra & kExpensive) == 0 &&
            std::none_of(node.operands.begin(), node.operands.end(), IsMadeByProduct);
   }
-  // A product, of slots as well, or the sum of both.
+  // Whether `value` is made by a product, by a product of slots (slot_matmul), or by the sum of
+  // both.
   static bool IsMadeByProduct(const Value* value) {
     const Node* node = value ? value->producer : nullptr;
     if (node == nullptr) return false;
@@ -208,7 +215,8 @@ class AttentionGroup {
     return is_adapted || node->kind == OpKind::kMatMul || node->kind == OpKind::kSlotMatMul;
   }
 
-  // The one reader of the result, if it is a pointwise op on its elements or moves them.
+  // Adds the only reader of the result, if it is a pointwise op on the elements of the result or a
+  // view of it. Returns whether there was one.
   bool AddConsumer() {
     const auto found = readers_.find(result_);
     if (found == readers_.end() || found->second.size() != 1 || IsOutput(graph_, result_))
@@ -254,7 +262,7 @@ void MoveScaleToQueries(Graph& graph, const AttentionGroup& group) {
 
 Result<bool> FuseAttention(Graph& graph, const PassOptions& options, PassReport& report) {
   bool changed = false;
-  NodeSet refused;  // where it would begin
+  NodeSet refused;  // first products of groups that were refused
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node* values = graph.nodes[i].get();
     auto parts = refused.count(values) ? std::nullopt : FindAttention(*values);

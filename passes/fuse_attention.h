@@ -4,18 +4,19 @@
 
 namespace fusec {
 
-// Makes one region of class "attention" out of two products with pointwise ops and perhaps softmax
-// between them, the views and pointwise ops that make queries, keys, values and masks, and the
-// views after it:
+// Makes one region of class "attention" out of two products with pointwise ops and possibly a
+// softmax between them, the views and pointwise ops that make queries, keys, values and masks, and
+// the views after the second product:
 //
 //   %s = matmul(%q, %k)          f32[batch, heads, tokens, tokens]
 //   %p = softmax's ops of %s                                        =>  one region without a tensor
 //   %y = matmul(%p, %v)          f32[batch, heads, tokens, 64]          of scores
 //
-// A scale of the keys moves to the queries, which a block reads once. In f32 that rounds as often
-// as before, and in f16 and bf16 once less.
+// A scale of the keys moves to the queries, which a thread block reads only once. The number of
+// roundings stays the same in f32, and is one less in f16 and bf16.
 //
-// Two layers with an activation between them are none: their keys and values are weights.
+// Two linear layers with an activation between them are not taken for attention: their "keys" and
+// "values" would be weights.
 //
 // Attention with few keys or queries is left to fuse-block-program where tiles of 16 would be
 // mostly empty (an estimate of cycles decides), or where a block program makes what it reads as

@@ -39,7 +39,8 @@ class BlockGroup {
     if (IsProduct(seed_)) {
       while (AddAll([this](const Node& node) { return Touches(node); })) continue;
     } else {
-      // All that feeds a consumer before the next one, which may read what is made from that.
+      // Add everything that feeds a consumer before the next consumer, which may read values made
+      // from it.
       do {
         while (AddAll([this](const Node& node) { return Feeds(node); })) continue;
       } while (AddOne([this](const Node& node) { return Follows(node); }));
@@ -51,7 +52,7 @@ class BlockGroup {
     return false;
   }
 
-  // Says why the group ends where it does; of a group that did not come about, why it did not.
+  // Reports why the group ends where it does, or, if no region was formed, why not.
   void ExplainEnds(PassReport& report) {
     for (const auto& node : graph_.nodes) {
       const bool is_settled = node->kind == OpKind::kConstant || node->kind == OpKind::kRegion;
@@ -62,7 +63,7 @@ class BlockGroup {
     }
   }
 
-  // Tensor cores take weights along the depth.
+  // Transposes weights for tensor cores, which read them along the depth.
   void TurnWeights(Graph& graph) const {
     for (const BlockStage& stage : Stages()) {
       Node& product = *stage.value->producer;
@@ -82,7 +83,8 @@ class BlockGroup {
   const Shape& rows() const { return rows_; }
 
  private:
-  // Adds all nodes that are `wanted`, or the first of them. Whether there was one.
+  // AddAll adds all nodes that are `wanted`, AddOne the first of them that may join. Returns
+  // whether any was added.
   bool AddAll(function_ref<bool(const Node&)> wanted) {
     bool grew = false;
     for (const auto& node : graph_.nodes) {
@@ -96,8 +98,8 @@ class BlockGroup {
     });
   }
 
-  // Adds a node, or a chain from it on: behind a transpose that takes rows apart there may be one
-  // that brings them together again.
+  // Adds a node, or a chain that begins with it: after a transpose that breaks up rows there may be
+  // one that restores them.
   bool Add(const Node& first) {
     constexpr int kLongestChain = 4;
     const NodeSet before = nodes_;
@@ -113,8 +115,9 @@ class BlockGroup {
     return false;
   }
 
-  // Without a leaf a value may be a result that lacks the block's rows, until what makes it leaves
-  // as well.
+  // Removes leaves as long as possible, and keeps the last legal group. Once a leaf is gone, its
+  // operand may become a result that does not have the block's rows, until the producer of that
+  // operand leaves as well.
   void LeaveLeaves() {
     NodeSet legal = nodes_;
     while (LeavesALeaf()) {
@@ -123,8 +126,9 @@ class BlockGroup {
     nodes_ = std::move(legal);
   }
 
-  // Takes out a last node that others than the group read, in loops which can make its elements as
-  // well, if what it is made from takes less memory. Whether there was one.
+  // Removes one leaf: a node that only nodes outside the group read, in loops that can compute its
+  // elements themselves, if its operands take less memory than its result. Returns whether there
+  // was one.
   bool LeavesALeaf() {
     for (const Node* node : nodes_) {
       const OpClass op_class = GetOpDef(node->kind).op_class;
@@ -132,7 +136,7 @@ class BlockGroup {
                             node->kind == OpKind::kReshape;
       if (!is_light || ReadersOf(graph_, readers_, nodes_, *node).inside) continue;
       if (!HasRows(node->result(), rows_)) continue;
-      int64_t made_from = 0;  // what rows share weighs nothing
+      int64_t made_from = 0;  // elements per row; operands that all rows share do not count
       for (const Value* operand : node->operands) {
         if (operand && operand->producer && nodes_.count(operand->producer) &&
             HasRows(operand, rows_))
@@ -176,7 +180,7 @@ class BlockGroup {
 
   bool MayJoin(const Node& node) const { return WhyNever(node).empty(); }
 
-  // Why a node cannot be made by a block from its rows, whatever the group; "" if it can.
+  // Why a thread block cannot compute a node from its rows, whatever the group is; "" if it can.
   std::string WhyNever(const Node& node) const {
     const std::string text = GetOpDef(node.kind).text;
     switch (GetOpDef(node.kind).op_class) {
@@ -200,7 +204,7 @@ class BlockGroup {
     }
   }
 
-  // Why more than the block of a row should write a value.
+  // Why a value is too wide for one thread block to write its row; "" if it is not.
   std::string WhyWide(const Node& node) const {
     const int64_t elements =
         HasRows(node.result(), rows_) ? ElementsPerRow(node.result(), rows_) : 0;
@@ -210,7 +214,7 @@ class BlockGroup {
            std::to_string(kMostElementsPerRow);
   }
 
-  // Why the few threads that share out one sum would take long.
+  // Why a sum is too long for the few threads that share it; "" if it is not.
   static std::string WhyLong(const Node& reduction) {
     const std::string text = GetOpDef(reduction.kind).text;
     const auto length = Product(ReducedDims(reduction)).AsConstant();
@@ -221,7 +225,8 @@ class BlockGroup {
            std::to_string(kMostElementsPerRow);
   }
 
-  // Why a block would make the product slower than a library that shares operands between rows.
+  // Why a thread block would compute the product more slowly than a library, which shares operands
+  // between rows; "" if it would not.
   std::string WhyBig(const Node& matmul) const {
     if (matmul.kind != OpKind::kMatMul || !IsFloat(matmul.result()->type.dtype))
       return "it is not a product of floats";
@@ -239,7 +244,7 @@ class BlockGroup {
              " multiplications per row in one block; the limit is " +
              std::to_string(kMostProductsPerRow);
     }
-    // What rows read that is not theirs is read again by every block.
+    // Every thread block reads again what does not belong to its rows.
     const Shape& right = matmul.operand(1)->type.shape;
     const bool own_matrix =
         right.size() == matmul.result()->type.shape.size() && rows_.size() + 2 <= right.size();
@@ -251,7 +256,7 @@ class BlockGroup {
            " again; the limit is " + std::to_string(kMostSharedWeights);
   }
 
-  // Whether tensor cores make the product by weights that the block keeps.
+  // Whether tensor cores compute the product by weights that the block keeps in shared memory.
   bool IsSharedProduct(const Node& node) const {
     return block_shared_bytes_ > 0 && FindSharedProduct(node, rows_) && IsConstant(node.operand(1));
   }
@@ -262,15 +267,16 @@ class BlockGroup {
     });
   }
 
-  // Consumers, and producers whose readers are all inside.
+  // Whether the node is a consumer of the group, or a producer whose readers are all inside.
   bool Touches(const Node& node) const {
     if (Follows(node)) return true;
     const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, node);
     return readers.inside && !readers.outside;
   }
 
-  // Producers whose readers are all inside, and concatenations, which are made once and may be
-  // stored as well. What stands right behind a product is better made there.
+  // Whether the node is a producer whose readers are all inside, or a concatenation, which is made
+  // once and may be stored as well. An op directly behind a product is better computed in the
+  // kernel of that product.
   bool Feeds(const Node& node) const {
     const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, node);
     if (!readers.inside || (readers.outside && node.kind != OpKind::kConcat)) return false;
@@ -294,9 +300,10 @@ class BlockGroup {
     return FindBlockStages(ordered, rows_, read_outside, {false, is_weights});
   }
 
-  // What the kept values of a row may take, and the weights.
+  // The bytes that the kept values of a row and the weights may take together.
   int64_t MostKeptBytes(ArrayRef<BlockStage> stages) const {
-    // Gaps behind lines take an eighth, and a block that has all of it has no other beside it.
+    // Padding behind lines takes an eighth, and a thread block that takes all shared memory of an
+    // SM leaves no room for a second one.
     return HasSharedProducts(stages) ? block_shared_bytes_ / 4 * 3 : kMostKeptBytes;
   }
 
@@ -315,7 +322,7 @@ class BlockGroup {
     return "";
   }
 
-  // Whether an element of `stage` needs earlier stages' values of its own row only.
+  // Whether an element of `stage` needs values of earlier stages only from its own row.
   bool StaysInItsRow(const BlockStage& stage, ArrayRef<BlockStage> stages) const {
     AccessProbe probe(nodes_, graph_.SymbolRanges());
     const Exprs index = probe.AnyElementOf(stage.value->type.shape);
@@ -326,7 +333,8 @@ class BlockGroup {
     return probe.FollowsProducer(stage.value, index);
   }
 
-  // Whether the library's product with its bias and ReLU would leave more launches than this one.
+  // Whether the ops would take more than one launch without this region: the library computes a
+  // product with its bias and ReLU in one launch.
   bool SavesALaunch() const {
     int reducers = 0, others = 0;
     for (const Node* node : nodes_) {
@@ -340,8 +348,8 @@ class BlockGroup {
     return reducers > 1 || others > 0;
   }
 
-  // Whether reductions over unlike rows meet, which would be a kernel each otherwise. Those that
-  // pool rows for a concatenation would not.
+  // Whether reductions over different rows feed each other, which would otherwise be one kernel
+  // each. Reductions that pool rows for a concatenation do not count.
   bool FoldsUnlikeRows() const {
     std::set<std::string> rows;
     for (const BlockStage& stage : Stages()) {
@@ -361,12 +369,13 @@ class BlockGroup {
   const Node& seed_;
   const int64_t block_shared_bytes_;
   NodeSet nodes_;
-  NodeSet left_;  // to the loops that read them
+  NodeSet left_;  // leaves that are left to the loops that read them
   Shape rows_;
-  std::string why_;  // the group did not come about
+  std::string why_;  // why no region was formed
 };
 
-// Fewest leading dims first: the more a block owns, the less crosses memory.
+// The numbers of leading dims to try as rows, fewest first: the more a thread block owns, the less
+// goes through memory.
 std::vector<size_t> RowRanks(const Node& seed, int64_t block_shared_bytes) {
   const Shape& shape = seed.result()->type.shape;
   const size_t rank = shape.size();
@@ -381,7 +390,7 @@ std::vector<size_t> RowRanks(const Node& seed, int64_t block_shared_bytes) {
   return first > 0 ? std::vector<size_t>{static_cast<size_t>(first)} : std::vector<size_t>{};
 }
 
-// Makes regions of what can grow from the nodes that are seeds.
+// Makes regions of the groups that grow from the nodes for which `is_seed` is true.
 bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, const PassOptions& options,
               PassReport& report) {
   bool changed = false;

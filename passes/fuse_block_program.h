@@ -7,12 +7,13 @@
 
 namespace fusec {
 
-// The largest matrix, in elements, that a block program multiplies all its rows by.
+// The most elements that a matrix may have for a block program to multiply all its rows by it.
 inline constexpr int64_t kMostSharedWeights = 2048;
 
 // Makes one region of class "block_program" out of a chain of small matmuls and the ops between,
-// before and after them. All values must share leading dims ("rows"), and a row's values must fit
-// into a block's shared memory: attention, an interaction of embeddings, consecutive narrow layers.
+// before and after them. All values must share leading dims ("rows"), and the values of a row must
+// fit into the shared memory of a thread block. Examples are small attention, an interaction of
+// embeddings, and consecutive narrow layers.
 //
 //   %s = matmul(%q, %k)             f32[batch, heads, 16, 16]
 //   %p = softmax's ops of %s                                       =>   one region,
@@ -22,15 +23,17 @@ inline constexpr int64_t kMostSharedWeights = 2048;
 // factorization machine: sums over the fields of a concatenation, then over their elements. The
 // concatenation stays in shared memory, and is also stored if other regions read it.
 //
-// Products by one matrix for all rows join if it has up to kMostSharedWeights elements, or if
-// tensor cores make them for the many lines that each row has (FindSharedProduct), from weights
-// that the block keeps beside its rows (PassOptions::block_shared_bytes); wider layers go to the
-// library. An MLP on each item of a history with softmax over them, or all layers of attention over
-// the fields of an example, so become one kernel. A group becomes a region only if that saves a
-// launch, and if no value is read across rows.
+// A product by one matrix for all rows joins if the matrix has up to kMostSharedWeights elements.
+// It also joins if each row has many lines, tensor cores can compute the product
+// (FindSharedProduct), and the weights fit into shared memory beside the rows
+// (PassOptions::block_shared_bytes). Wider layers go to the library. In this way an MLP on each
+// item of a history with softmax over the items, or all layers of attention over the fields of an
+// example, become one kernel. A group becomes a region only if that saves a launch, and if no value
+// is read across rows.
 Result<bool> FuseBlockProgram(Graph& graph, const PassOptions& options, PassReport& report);
 
-// The nodes that it would make a region of around the product or reduction `seed`, if any.
+// The nodes around the product or reduction `seed` that FuseBlockProgram would make a region of;
+// nullopt if it would make none.
 std::optional<NodeSet> FindBlockProgram(const Graph& graph, const Node& seed,
                                         const PassOptions& options);
 

@@ -11,7 +11,7 @@ namespace fusec {
 
 namespace {
 
-// Whether the group gathers rows, or makes sums that would be kernels of their own.
+// Whether the group gathers rows, or computes sums that would otherwise be kernels of their own.
 bool IsWorthAKernel(const NodeSet& group) {
   const auto has = [&](OpClass op_class, int64_t least) {
     return std::count_if(group.begin(), group.end(), [&](const Node* node) {
@@ -21,11 +21,12 @@ bool IsWorthAKernel(const NodeSet& group) {
   return has(OpClass::kGather, 1) || has(OpClass::kReduction, 2);
 }
 
-// What one kernel gathers or sums into one concatenation; empty if that is nothing.
+// The nodes that one kernel gathers or sums into `concat`; empty if there are none.
 NodeSet GatheredInto(const Node& concat, const Graph& graph, PassReport& report) {
   PassReport attempt = report;
   NodeSet group = GrowLoopGroup(graph, concat, attempt, /*pools=*/true);
-  // A concat of a concat is planned from the outer one, but for those that it stacks.
+  // Nested concatenations are planned from the outer one, except where the outer one stacks the
+  // inner ones.
   const std::vector<const Value*> stacked = StackedParts(concat.result());
   const bool nested = std::any_of(group.begin(), group.end(), [&](const Node* node) {
     return node != &concat && node->kind == OpKind::kConcat &&
@@ -45,7 +46,7 @@ bool ShareRows(const Node& a, const Node& b) {
          std::equal(left.begin(), left.begin() + axis, right.begin());
 }
 
-// Whether a node of the group reads one of its concatenations, whose parts it would make anew.
+// Whether a node of the group reads one of its concatenations; it would compute the parts again.
 bool ReadsItsConcats(const NodeSet& group) {
   return std::any_of(group.begin(), group.end(), [&](const Node* node) {
     return std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
@@ -74,7 +75,7 @@ Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions&, PassReport& r
   std::vector<const Node*> concats;
   for (const auto& node : graph.nodes) {
     if (node->kind != OpKind::kConcat) continue;
-    // Those that stack others first.
+    // Concatenations that stack others come first.
     const bool stacks = !StackedParts(node->result()).empty();
     concats.insert(stacks ? concats.begin() : concats.end(), node.get());
   }

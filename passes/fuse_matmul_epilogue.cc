@@ -10,12 +10,12 @@ namespace fusec {
 
 namespace {
 
-// The only reader of `value`, if there is just one and it is no output.
+// The only reader of `value`; null if there are several, or if the value is an output.
 Node* OnlyReader(const Graph& graph, const ReaderMap& readers, const Value* value) {
   return HasOneReader(graph, readers, value) ? readers.at(value)[0] : nullptr;
 }
 
-// The bias of `add` to `product`: the other operand, if it has one element per column.
+// Whether `add` adds a bias to `product`: its other operand has one element per column.
 bool AddsBias(const Node& add, const Value* product) {
   if (add.kind != OpKind::kAdd || !IsFloat(product->type.dtype)) return false;
   const Value* other = add.operand(0) == product ? add.operand(1) : add.operand(0);
@@ -25,8 +25,8 @@ bool AddsBias(const Node& add, const Value* product) {
          other->type.ElementCount() == product->type.shape.back();
 }
 
-// The bias of `add` to products of a few matrices each: a row for each. Kernels of ours take all of
-// them, cuBLASLt one by one.
+// Whether `add` adds a separate bias to each matrix of a product of a few matrices. Generated
+// kernels compute all matrices in one launch, cuBLASLt one by one.
 bool AddsBiasOfEach(const Node& add, const Node& matmul) {
   const Value* product = matmul.result();
   const Shape& weights = matmul.operand(1)->type.shape;
@@ -50,7 +50,7 @@ bool AddsTensor(const Node& add, const Value* product) {
          add.operand(1)->type == product->type;
 }
 
-// What the libraries apply to a product while they store it.
+// Whether the libraries can apply the activation to a product while they store it.
 bool IsLibraryActivation(const Node& node) {
   if (node.kind == OpKind::kRelu) return true;
   return node.kind == OpKind::kGelu && node.Get<std::string>("approximate") == "tanh" &&

@@ -14,9 +14,9 @@ namespace fusec {
 //   %h = relu(%s)
 Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions& options, PassReport& report);
 
-// The nodes that a library computes in the same call as `matmul`, and the last value of them.
-// cuBLASLt may also add a tensor of the product's shape after the bias, or add a separate bias to
-// each of a few matrices.
+// The nodes that a library computes in the same call as `matmul`, and the value that the last of
+// them makes. With `takes_addend`, these may include a tensor of the product's shape that is added
+// after the bias, and a separate bias for each of a few matrices; cuBLASLt can do both.
 struct LibraryProduct {
   NodeSet nodes;
   const Value* tail;

@@ -10,25 +10,25 @@ namespace fusec {
 
 namespace {
 
-// As many elements has the operand of long sums as what it is made of.
+// For long sums: the operand must have so many times the elements of the data it is made from.
 constexpr int64_t kManyTimes = 8;
-// Of other sums, times 2: what is read row by row is sooner copied.
+// For other sums: the same ratio times 2, that is 1.5. Below it, copying the operand is faster.
 constexpr int64_t kTwiceLeastTimes = 3;
-// Columns that cost as much time as moving the operand once. A kernel of ours takes up to half as
-// long again as the library's. On an H200, an element of TF32 moves in the time of 4 bytes
-// * 395 TFLOP/s / 4.25 TB/s = 372 operations, half of those of 372 columns; one of halves in that
-// of 348.
+// The number of columns whose extra time in a generated kernel equals the time of moving the
+// operand once; such a kernel takes up to 1.5 times as long as the library's. On an H200, moving a
+// TF32 element takes the time of 4 bytes * 395 TFLOP/s / 4.25 TB/s = 372 operations, which is half
+// of the operations of 372 columns; for f16 and bf16 it is 348.
 constexpr int64_t kColumnsPerMove = 256;
 constexpr int64_t kTileColumns = 128;
-constexpr int64_t kFewestTerms = 64;  // of a sum, below which tiles are mostly empty
+constexpr int64_t kFewestTerms = 64;  // per sum; with fewer, tiles are mostly empty
 
 bool IsLong(const ProductShape& product) {
   return product.matrices * product.k >= kFewestSharedTerms;
 }
 
-// Whether a kernel may make the left operand of the node, a product by constant weights. Blocks of
-// its own do not share out long sums, but are as many as the shares of one: [s, m, k] by weights
-// [s, n, k].
+// Whether the node is a product by constant weights whose kernel may compute the left operand. Such
+// a kernel does not split long sums over thread blocks itself; it has blocks for each part of a sum
+// that is split already: [s, m, k] by weights [s, n, k].
 bool MayMakeOperand(const Node& node) {
   const std::optional<ProductShape> product = FindProductShape(node);
   if (!product || !IsConstant(node.operand(1))) return false;
@@ -41,7 +41,8 @@ bool LooksUpRows(const Node& node) {
   return node.kind == OpKind::kGather && !IsConstant(node.operand(1));
 }
 
-// Pointwise ops behind a product or a reduction, whose kernel makes them from what it has anyway.
+// Pointwise ops after a product or a reduction, whose kernel computes them from values that it has
+// at hand.
 NodeSet Tails(const Graph& graph) {
   NodeSet tails;
   for (const auto& node : graph.nodes) {
@@ -70,7 +71,8 @@ class Prologue {
     if (NodeSet decoding = Decoding(); !decoding.empty()) return decoding;
     group_ = {&matmul_};
     uses_[&matmul_] = 1;
-    // From the product upwards: every reader of a node has been looked at before the node itself.
+    // Walks from the product to its producers, so that all readers of a node are visited before the
+    // node.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = *graph_.nodes[i];
       if (node.results.size() != 1 || !IsOp(node)) continue;
@@ -87,8 +89,8 @@ class Prologue {
   }
 
  private:
-  // What decodes the left operand, if that is codes in fp8: no kernel should move numbers that
-  // tensor cores take as codes.
+  // The nodes that decode the left operand, if it consists of fp8 codes: tensor cores read the
+  // codes, so the decoded numbers should not be stored.
   NodeSet Decoding() const {
     NodeSet nodes;
     const auto rows = FindFloat8Rows(matmul_);
@@ -111,7 +113,7 @@ class Prologue {
       case OpKind::kTranspose:
         return true;
       case OpKind::kGather:
-        // Rows in host memory come over the bus, once if possible.
+        // Rows in host memory come over the bus and should be read only once.
         return !LooksUpRows(node) || (node.Int("axis") == 0 && !IsHostTable(node.operand(0)));
       default:
         return GetOpDef(node.kind).op_class == OpClass::kPointwise;
@@ -120,13 +122,13 @@ class Prologue {
 
   int64_t Elements(const Value* value) const { return ElementsForOnes(graph_, value); }
 
-  // How often each element of `value`, which the group alone reads, is used to make the operand.
+  // How often each element of `value`, which only the group reads, is used to compute the operand.
   double UsesOf(const Value* value) const {
     const auto elements = static_cast<double>(std::max<int64_t>(Elements(value), 1));
     double uses = 0;
     for (const Node* reader : readers_.at(value)) {
-      // A part of the columns; an index, which is as good as used once for each row that it
-      // chooses.
+      // The product and a concatenation use each element once. An index counts as used once for the
+      // whole row that it chooses.
       const bool takes_each_once = reader == &matmul_ || reader->kind == OpKind::kConcat ||
                                    (reader->kind == OpKind::kGather && reader->operand(1) == value);
       const double repeats =
@@ -136,8 +138,8 @@ class Prologue {
     return uses;
   }
 
-  // Whether a node costs little where its elements are used. A pointwise op whose elements are used
-  // many times is sooner done once.
+  // Whether computing a node's elements at each use costs little. A pointwise op whose elements are
+  // used many times is better computed once.
   bool IsCheap(const Node& node, double uses) const {
     const OpDef& def = GetOpDef(node.kind);
     if (def.op_class != OpClass::kPointwise) return true;
@@ -145,7 +147,8 @@ class Prologue {
     return (def.algebra & kExpensive) == 0 && !tails_.count(&node) && uses <= kFewUses;
   }
 
-  // Elements of what the group reads that is no constant; of tables, those of the rows.
+  // The number of elements that the group reads, without constants; for tables, the elements of the
+  // rows that are looked up.
   int64_t ElementsRead() const {
     ValueSet read;
     int64_t elements = 0;
@@ -162,8 +165,8 @@ class Prologue {
     return elements;
   }
 
-  // Whether what the kernel spares is worth what it costs: it neither writes the operand nor reads
-  // it, but reads what it is made of for every column of tiles.
+  // Whether the kernel saves more than it costs: the operand is neither written nor read, but the
+  // data that it is made from is read for every column of tiles.
   bool Pays() const {
     const std::optional<ProductShape> product = FindProductShape(matmul_);
     const int64_t made = Elements(matmul_.operand(0)), read = ElementsRead();
@@ -178,7 +181,7 @@ class Prologue {
   const Node& matmul_;
   const NodeSet tails_;
   NodeSet group_;
-  DenseMap<const Node*, double> uses_;  // of the results of nodes in the group
+  DenseMap<const Node*, double> uses_;  // by node of the group: uses of an element of its result
 };
 
 }  // namespace

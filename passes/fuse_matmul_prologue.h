@@ -6,8 +6,8 @@
 namespace fusec {
 
 // Fuses a product by constant weights with the ops that make its left operand (its prologue), where
-// that spares more time than it costs, and with the pointwise ops behind it (its epilogue). The
-// kernel makes the operand while it fills its tiles, so it is never stored in memory.
+// that saves more time than it costs, and with the pointwise ops after it (its epilogue). The
+// kernel computes the operand while it fills its tiles, so the operand is never stored in memory.
 //
 //   %a = reshape(%x)                 f32[batch, 100, 1]
 //   %b = reshape(%y)                 f32[batch, 1, 24]
@@ -16,15 +16,16 @@ namespace fusec {
 //   %z = matmul(%r, %w)              f32[batch, 100]             }
 //   %h = relu(%z)
 //
-// Every column of tiles makes the operand again, and the library is no alternative to the kernel:
-// products that are not of long sums must have few columns. Must run after share-long-sums, which
-// splits long sums, and transpose-weights, which stores weights along the depth.
+// Every column of tiles computes the operand again, and the library cannot compute such a product.
+// Products whose sums are not long must therefore have few columns. The pass must run after
+// share-long-sums, which splits long sums, and after transpose-weights, which stores weights along
+// the depth.
 Result<bool> FuseMatMulPrologue(Graph& graph, const PassOptions& options, PassReport& report);
 
-// The nodes that make the left operand of `matmul`: gathers, views, concatenations and cheap
-// pointwise ops that nothing else reads, since every column of tiles computes them again. The set
-// is empty if the operand is not many times as large as the data it is made of: 8 times that of
-// long sums, and of others as much as pays for what it costs.
+// The nodes that make the left operand of `matmul`: gathers, views, concatenations and pointwise
+// ops. They must be cheap, since every column of tiles computes them again, and nothing else may
+// read them. The set is empty if the operand is not many times as large as the data that it is made
+// from: 8 times for long sums, and as many times as pays for the repeated work for others.
 NodeSet FindPrologue(const Graph& graph, const ReaderMap& readers, const Node& matmul);
 
 }  // namespace fusec

@@ -13,28 +13,32 @@ namespace fusec {
 
 namespace {
 
-// Sums of more terms, and of fewer columns, are better split among blocks, which the library does.
+// Products with more terms than this and few columns are better split over thread blocks (split-K),
+// which the library does.
 constexpr int64_t kTermsThatLibrarySplits = 2048;
 constexpr int64_t kColumnsThatFillTheGpu = 256;
-// What the library leaves to another kernel is written and read as often as the product has
-// elements. Of halves on an H200 that takes 0.94 us a million (4 bytes at 4.25 TB/s) and a launch
-// of 1 us, and the library 1.7 us of so many terms (2 operations each at 600 TFLOP/s): a kernel of
-// ours that makes both is ahead if it has 64 % of the library's speed. Of TF32 both take twice as
-// long. Up to 1024 terms, models lose (2026-11-27-h200-tiles-side-by-side.txt).
+// The most terms of a product for which a generated kernel with an epilogue beats the library with
+// a separate kernel. That kernel writes and reads each element of the product: for f16 and bf16 on
+// an H200 this takes 0.94 us per million elements (4 bytes at 4.25 TB/s) and a launch of 1 us,
+// while the library takes 1.7 us per million for so many terms (2 operations each at 600 TFLOP/s).
+// A kernel that computes both is ahead if it reaches 64 % of the library's speed. With TF32 both
+// take twice as long. A limit of 1024 terms made models slower
+// (2026-11-27-h200-tiles-side-by-side.txt).
 constexpr int64_t kTermsThatALoopPaysFor = 512;
-// Rows that the library would read from memory are written, too, with the ids' look-ups in between.
+// The same limit if the epilogue looks up rows: these would be written to memory by the look-up
+// before the other kernel reads them.
 constexpr int64_t kTermsThatRowsPayFor = 1024;
 
-// Whether kernels of ours are no slower than the library's at any size: those of floats as such
-// are.
+// Whether generated kernels are no slower than the library at any size, which holds for f32
+// products of precision "highest".
 bool IsAheadOfLibrary(const ProductShape& product) {
   return product.k <= kTermsThatLibrarySplits ||
          product.n * product.matrices >= kColumnsThatFillTheGpu;
 }
 
-// Whether what the group gives away is read from memory in any case, by the caller, by products or
-// by regions, so that its last ops would be a kernel without it. Another reader of the same might
-// make it instead and store it for all, but not one that takes a slice of it.
+// Whether the results of the group are stored in any case, since the caller, products or regions
+// read them, so that the last ops would otherwise be a kernel of their own. Another reader could
+// compute and store them instead, unless it reads only a slice.
 bool EndsInAKernel(const Graph& graph, const ReaderMap& readers, const NodeSet& group) {
   return std::all_of(group.begin(), group.end(), [&](const Node* node) {
     const auto found = readers.find(node->result());
@@ -53,8 +57,8 @@ bool EndsInAKernel(const Graph& graph, const ReaderMap& readers, const NodeSet& 
   });
 }
 
-// Whether a reduction reads `node`, and nobody else, and can make it itself from a value that is
-// stored anyway: then storing the node's result as well only costs.
+// Whether a reduction is the only reader of `node` and can compute it from a value that is stored
+// anyway. Storing the node's result as well would only cost time.
 bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
                              const Node& node) {
   const OpDef& def = GetOpDef(node.kind);
@@ -70,8 +74,8 @@ bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers, const
   });
 }
 
-// Whether `node` only widens what the group gives to loops and reductions outside, which widen it
-// as well: then the wider numbers need not be stored.
+// Whether `node` only casts a result of the group to a wider type for loops and reductions outside.
+// These can do the cast themselves, so that the wider numbers need not be stored.
 bool OnlyWidens(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
                 const Node& node) {
   if (node.kind != OpKind::kCast || IsOutput(graph, node.result())) return false;
@@ -85,9 +89,8 @@ bool OnlyWidens(const Graph& graph, const ReaderMap& readers, const NodeSet& gro
   });
 }
 
-// Adds what gives the tail rows by ids, or one row again and again, and nothing else reads: an
-// epilogue reads it through an index, where it would be a kernel that writes as much as the
-// product.
+// Adds gathers of rows and expands that only the tail reads. An epilogue reads them through an
+// index; otherwise a kernel of their own would write as much as the product.
 void AddRowReads(const Graph& graph, const ReaderMap& readers, ShapeRef shape, NodeSet& group) {
   for (const auto& node : graph.nodes) {
     const bool is_gather = node->kind == OpKind::kGather && node->Int("axis") == 0;
@@ -101,8 +104,8 @@ void AddRowReads(const Graph& graph, const ReaderMap& readers, ShapeRef shape, N
   }
 }
 
-// Adds the product of slots that the tail adds to the product: it is made while the sums are in
-// registers. Whether there is one.
+// Adds the product of slots (slot_matmul) that the tail adds to the product; the kernel computes it
+// while the sums are in registers. Returns whether there is one.
 bool AddSlotAddend(const Graph& graph, const ReaderMap& readers, const Node& matmul,
                    NodeSet& group) {
   if (!HasOneReader(graph, readers, matmul.result())) return false;
@@ -114,8 +117,9 @@ bool AddSlotAddend(const Graph& graph, const ReaderMap& readers, const Node& mat
   return group.count(addend) != 0;
 }
 
-// The product with what stands behind it where a kernel of ours had better make it than the
-// library, which in one call makes `least` or, of a GPU, `most`.
+// The product with its epilogue, if a generated kernel computes them faster than the library;
+// otherwise nullopt. `least`: the nodes that every library computes in one call; `most`: those that
+// cuBLASLt does.
 std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
                                  const PassOptions& options, const Node& matmul,
                                  const NodeSet& least, const NodeSet& most) {
@@ -136,7 +140,7 @@ std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
   return is_better || adds_slots ? std::optional(group) : std::nullopt;
 }
 
-// Says why the group begins and ends where it does.
+// Reports why the group begins and ends where it does.
 void ExplainEnds(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
                  PassReport& report) {
   for (const auto& node : graph.nodes) {

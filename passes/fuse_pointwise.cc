@@ -9,7 +9,7 @@ namespace fusec {
 Result<bool> FusePointwise(Graph& graph, const PassOptions&, PassReport& report) {
   bool changed = false;
   while (true) {
-    // The last node that is in no region yet: nothing unfused reads it.
+    // The last node that is in no region yet, so no unfused node reads it.
     const Node* root = nullptr;
     for (const auto& node : graph.nodes) {
       const OpClass op_class = GetOpDef(node->kind).op_class;

@@ -4,8 +4,8 @@
 
 namespace fusec {
 
-// Joins pointwise, view and gather nodes that feed each other into one loop, starting at the last
-// of them (GrowLoopGroup).
+// Joins pointwise, view and gather nodes that feed each other into one loop, starting from the last
+// node (GrowLoopGroup).
 //
 //   %s = add(%x, %bias)
 //   %h = relu(%s)             =>    %h = region(%x, %bias) {class = "pointwise"} { ... }

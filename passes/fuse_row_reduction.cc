@@ -12,21 +12,22 @@ namespace fusec {
 
 namespace {
 
-// Each reduction that waits for another is one more pass over the row, which makes anew what the
-// passes before it made: a kernel's text and time grow with the square of the number of passes.
-// A softmax and a layer normalization have two each.
+// Each reduction that depends on another one adds a pass over the row, which computes again what
+// earlier passes computed. The text and the time of a kernel therefore grow with the square of the
+// number of passes. Softmax and layer normalization have two passes each.
 constexpr int kMostPasses = 8;
-// Ops of one kernel: planners follow them by recursion, and this pass tries them one by one.
+// The most ops of one kernel: planners recurse over them, and this pass tries them one by one.
 constexpr size_t kMostOps = 256;
 
 bool IsElementwise(const Node& node) {
-  if (Folds(node)) return false;  // every pass over the row would fold again
+  if (Folds(node)) return false;  // every pass over the row would compute the fold again
   const OpClass op_class = GetOpDef(node.kind).op_class;
   return op_class == OpClass::kPointwise || op_class == OpClass::kView ||
          op_class == OpClass::kGather;
 }
 
-// Whether both are one value, or what equal views show of one (split-views).
+// Whether both are the same value, or equal views of the same value (split-views makes such
+// copies).
 bool ShowTheSame(const Value* a, const Value* b) {
   if (a == b) return true;
   const Node *left = a->producer, *right = b->producer;
@@ -71,7 +72,7 @@ class RowGroup {
     }
   }
 
-  // Says of every neighbour that is in no region why it stayed out.
+  // Reports for every neighbor that is in no region why it stayed out.
   void ExplainEnds(PassReport& report) {
     for (const auto& node : graph_.nodes) {
       const bool is_settled = node->kind == OpKind::kConstant || node->kind == OpKind::kRegion;
@@ -107,8 +108,8 @@ class RowGroup {
     });
   }
 
-  // Producers join if the group is their only reader, or if they are one pointwise value per
-  // element, stored on the way.
+  // Producers join if the group is their only reader, or if they are pointwise on the row's
+  // elements; in that case their result is also stored.
   bool Feeds(const Node& node) const {
     const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, node);
     const bool stored =

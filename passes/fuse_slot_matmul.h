@@ -4,13 +4,14 @@
 
 namespace fusec {
 
-// Makes regions of products by slots' matrices (slot_matmul) that tensor cores take
-// (region/slot_product.h), each with the views in front of its rows and the pointwise ops behind
-// it. Others are left to fuse-pointwise, which makes each element in a loop of its own.
+// Makes a region of each product by the matrices in slots (slot_matmul) that tensor cores can
+// compute (region/slot_product.h), together with the views that make its rows and the pointwise ops
+// after it. Other such products are left to fuse-pointwise, which computes each element in a loop
+// of its own.
 //
-// A product of few terms that is added to a layer's is left to fuse-matmul-tail, whose kernel adds
-// it to its sums; a bias of the layer is then added behind it. Only where that pass did not take it
-// does the second run of this one.
+// A product with few terms that is added to a layer's product is left to fuse-matmul-tail, whose
+// kernel adds these terms to its own sums; a bias of the layer is added after them. The second run
+// of this pass takes those that fuse-matmul-tail did not take.
 Result<bool> FuseSlotMatMul(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -135,7 +135,8 @@ void SortNodes(Graph& graph) {
   std::vector<std::unique_ptr<Node>> sorted;
   NodeSet placed;
   std::vector<std::unique_ptr<Node>> waiting = std::move(graph.nodes);
-  // Each round places what is ready, in the old order; a valid order needs one round.
+  // Each round places the nodes whose operands are placed, in the old order. If the old order is
+  // valid, one round is enough.
   while (!waiting.empty()) {
     std::vector<std::unique_ptr<Node>> later;
     for (auto& node : waiting) {
@@ -225,7 +226,7 @@ Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class) {
     body->nodes.push_back(std::move(copy));
     members.push_back(std::move(node));
   }
-  if (results.empty()) {  // nobody reads the group, but a region makes something
+  if (results.empty()) {  // nobody reads the group, but a region needs a result
     results.push_back(members.back()->result());
     body->outputs.push_back(inside[results[0]]);
   }

@@ -10,15 +10,15 @@
 #include "compiler/support/adt.h"
 #include "passes/pass_manager.h"
 
-// Edits that several passes need.
+// Queries and edits of graphs that several passes need.
 namespace fusec {
 
-// What the model calls a constant. `names`: the model's names, by the graph's; one that is not
-// there has the same.
+// The model's name of a constant. `names` maps the graph's names to the model's; a constant that is
+// not in it has the same name in both.
 const std::string& ModelName(const Value& constant,
                              const std::map<std::string, std::string>& names);
 
-// Every value's readers, in graph order; looked up only.
+// The readers of each value, in graph order. Only for look-ups: its own order is arbitrary.
 using ReaderMap = DenseMap<const Value*, std::vector<Node*>>;
 ReaderMap Readers(const Graph& graph);
 // Whether exactly one node reads `value` (with one operand or several), and the graph's caller does
@@ -30,7 +30,8 @@ bool IsReduction(const Node& node);
 // Whether the node computes each element of a value of that shape by itself.
 bool IsPointwise(const Node& node, ShapeRef shape);
 bool IsOutput(const Graph& graph, const Value* value);
-// Elements of a value if every symbol is 1, for comparing sizes; 0 where that cannot be said.
+// The number of elements of a value if every symbol is 1, for comparing sizes; 0 if that is
+// unknown.
 int64_t ElementsForOnes(const Graph& graph, const Value* value);
 
 // Who reads a value or a node's results, seen from a group of nodes.
@@ -43,23 +44,24 @@ GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers, const NodeS
 GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
                        const Node& node);
 
-// Tells `report` that `node` stays out of `group`, for every edge between the two.
+// Reports, for every edge between `node` and `group`, that `node` stays out of the group.
 void Refuse(PassReport& report, const ReaderMap& readers, const NodeSet& group, const Node& node,
             const std::string& reason, const std::string& needed);
-// The reason and the need of a node that would make its group not convex.
+// The reason, and what fusion would need, for a node that would make its group not convex.
 inline constexpr const char* kBetween = "another kernel runs between the two and needs one of them";
 inline constexpr const char* kBetweenNeeded = "that other kernel's ops in the same kernel";
 
 // The concatenation of `parts` along their last axis, with `missing` zeros after each row.
 Value* WithZeros(Builder& builder, ValueList parts, int64_t missing, const std::string& name);
 
-// Elements low .. high - 1 of an axis of `x`. Without a name it gets the op's.
+// Elements low .. high - 1 of an axis of `x`. With an empty `name` the result is named after the
+// op.
 Value* Sliced(Builder& builder, Value* x, int64_t axis, int64_t low, int64_t high,
               const std::string& name = "");
 
 // Removes nodes nobody reads, from the end to the start. Returns whether there were any.
 bool RemoveDeadNodes(Graph& graph);
-// Orders nodes so that operands come before their readers, otherwise as they were.
+// Orders nodes so that operands come before their readers, and otherwise keeps their order.
 void SortNodes(Graph& graph);
 
 // Whether a path leaves `group` and comes back: such a group cannot become one node.

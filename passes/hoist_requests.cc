@@ -57,7 +57,7 @@ class Hoister {
   bool IsHoisted(const Node& node) const {
     return !node.results.empty() && IsHoisted(node.result());
   }
-  // Whether it depends on inputs per request, and on none per item.
+  // Whether the value depends on per-request inputs only, and on no input per item.
   bool IsOfRequest(const Value* value) const { return value && of_request_.count(value) != 0; }
   bool IsOfRequest(const Node& node) const {
     return std::any_of(node.operands.begin(), node.operands.end(),
@@ -84,7 +84,7 @@ class Hoister {
     if (!reason) {
       for (const auto& result : node.results) hoisted_.insert(result.get());
     } else if (is_of_request && !reads_items && DependsOnRequestsOnly(node)) {
-      reason.reset();  // computed once as it is: a view in front of the replication
+      reason.reset();  // a view before the replication is computed once in any case
     }
     if (is_of_request && !reason) {
       for (const auto& result : node.results) of_request_.insert(result.get());
@@ -169,7 +169,7 @@ class Hoister {
     return builder.Make(OpKind::kExpand, {small}, {{"shape", shape}}, name);
   }
 
-  // Whether Rewrite would leave a replication out.
+  // Whether Rewrite would remove a replication.
   bool Gains(const Node& node) const {
     for (size_t i = 0; i < node.operands.size(); ++i) {
       if (Broadcasts(node, i)) return true;
@@ -188,7 +188,7 @@ class Hoister {
     node.operands = std::move(operands);
   }
 
-  // Whether an op broadcasts the row of the only request by itself, as another operand has the
+  // Whether an op broadcasts the row of the only request by itself, since another operand has the
   // batch.
   bool Broadcasts(const Node& node, size_t i) const {
     const Value* operand = node.operands[i];
@@ -228,10 +228,10 @@ class Hoister {
     node.attributes = {{"shape", Exprs(result)}};
   }
 
-  // Concatenates neighbours that are computed per request before they are replicated.
+  // Concatenates neighboring parts that are computed per request before they are replicated.
   void JoinNeighbours(Node& concat, Builder& builder) {
     const int64_t axis = concat.Int("axis");
-    if (axis == 0) return;  // of rows
+    if (axis == 0) return;  // it concatenates rows
     ValueList parts;
     for (size_t i = 0; i < concat.operands.size();) {
       size_t end = i;

@@ -30,7 +30,7 @@ std::vector<int64_t> IndexedAxes(const Node& node) {
   }
 }
 
-// What takes the place of one node.
+// Builds the replacement of one node.
 class Rewrite {
  public:
   Rewrite(const Node& node, Builder& builder)
@@ -41,7 +41,7 @@ class Rewrite {
         axes_(IndexedAxes(node)),
         has_tuples_(node.kind == OpKind::kGatherND || node.kind == OpKind::kScatterND) {}
 
-  // False for constants that lie inside, and for what indexes nothing.
+  // False for constant indices that are in range, and for nodes without indices.
   bool IsNeeded() const {
     if (axes_.empty()) return false;
     const TensorData* data = Payload(indices_);
@@ -84,7 +84,7 @@ class Rewrite {
   }
   Value* Integer(double value) { return builder_.Scalar(Dtype::kI64, value); }
 
-  // A scalar; for tuples of coordinates one extent for each.
+  // The extent of the axis as a scalar; for tuples of coordinates, one extent for each coordinate.
   Value* Extents() {
     Exprs extents;
     std::vector<int64_t> constants;
@@ -102,7 +102,7 @@ class Rewrite {
                              indices_->name + "_extent");
   }
 
-  // The node with other data and indices.
+  // The same node with other data and indices.
   Value* Again(Value* data, Value* indices) {
     ValueList operands = node_.operands;
     operands[0] = data;
@@ -126,7 +126,7 @@ class Rewrite {
     return builder_.Make(OpKind::kWhere, {is_inside, found, zero}, {}, node_.result()->name);
   }
 
-  // One element more at the end of each indexed axis, for the writes that nobody shall see.
+  // The data with one more element at the end of each indexed axis, to which discarded writes go.
   Value* Padded() {
     const size_t rank = data_->type.shape.size();
     Exprs pads(2 * rank, Expr(0));

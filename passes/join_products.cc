@@ -12,12 +12,12 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kPackBytes = 16;  // of one load, of which columns should be multiples
+constexpr int64_t kPackBytes = 16;  // bytes of one load; columns should begin at multiples of it
 
-// A product and the pointwise ops behind it that read nothing else but constants.
+// A product and the pointwise ops after it that read nothing but its values and constants.
 struct Member {
   std::vector<Node*> steps;  // the product first
-  std::string words;         // what the steps do but for their attributes
+  std::string words;         // describes what the steps do, without their attributes
   bool stays_alone = false;
 
   const Node& product() const { return *steps[0]; }
@@ -95,7 +95,7 @@ class Joiner {
     return FactorsAlong(node.operands[operand], rank - 1, rank);
   }
 
-  // What `reader` does to values of the member, if it reads these and constants alone.
+  // Describes what `reader` does to values of the member; nullopt if it also reads other values.
   static std::optional<std::string> WordsOf(const Member& member, const Node& reader) {
     if (!IsPointwise(reader, member.product().result()->type.shape)) return std::nullopt;
     std::string words = "; " + std::string(GetOpDef(reader.kind).text) + " " +
@@ -114,9 +114,9 @@ class Joiner {
     return words;
   }
 
-  // Whether the last step is made better by those who read it: by reductions, which make light ops
-  // from a value that is stored anyway, and by loops and reductions what the library does not do in
-  // the call of the product.
+  // Whether the readers of the last step can better compute it themselves: reductions compute cheap
+  // ops from a value that is stored anyway, and loops and reductions compute ops that the library
+  // cannot do in the call of the product.
   bool IsLeftToReaders(const Member& member) const {
     const Node& last = *member.steps.back();
     const std::vector<Node*>& readers = ReadersOfValue(last.result());
@@ -128,7 +128,7 @@ class Joiner {
                     [&](const Node* reader) { return IsForProducts(*reader); }))
       return false;
     const Dtype dtype = member.product().result()->type.dtype;
-    if (IsSplit(dtype, options_.matmul_precision)) return false;  // by kernels of ours
+    if (IsSplit(dtype, options_.matmul_precision)) return false;  // generated kernels do them
     const bool reads_product = member.steps.size() == 2;
     const bool is_bias = reads_product && last.kind == OpKind::kAdd;
     const bool is_relu = last.kind == OpKind::kRelu &&
@@ -137,7 +137,7 @@ class Joiner {
     return !is_bias && !is_relu;
   }
 
-  // Whether all who read the member's results from outside read slices as well as whole tensors.
+  // Whether all outside readers of the member's results can read slices at no extra cost.
   bool LeavesNoWork(const Member& member) const {
     ValueSet made;
     for (const Node* step : member.steps) made.insert(step->result());
@@ -163,7 +163,8 @@ class Joiner {
     return true;
   }
 
-  // A block program would take it together with what reads it, unless that is a product.
+  // Whether a block program would compute the product together with its reader, unless that is a
+  // product.
   static bool IsSmall(const Node& product) {
     const ConstantMatrix weights = *RightWeights(product);
     return weights.terms() * weights.results() <= kMostSharedWeights;
@@ -185,7 +186,7 @@ class Joiner {
                        [&](const Node* reader) { return IsForProducts(*reader); });
   }
 
-  // Whether every operand but constants is one of `made`, or made of one.
+  // Whether every operand except constants is one of `made`, or made directly from one of them.
   static bool DependsOnlyOn(const Node& node, const ValueSet& made) {
     return std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
       if (!operand || made.count(operand) || IsConstant(operand)) return true;
@@ -201,7 +202,7 @@ class Joiner {
     return attributes;
   }
 
-  // Operand number `i` of a joined step, which no step makes.
+  // Operand number `i` of a joined step, where no step makes that operand.
   static Value* Joined(Builder& builder, const std::vector<Member>& members, size_t step,
                        size_t i) {
     Value* first = members[0].steps[step]->operands[i];
@@ -249,7 +250,7 @@ class Joiner {
                        first.constant->name + "_joined");
   }
 
-  // Gives those that read a member's value from outside its columns, from `begin` on.
+  // Gives outside readers of a member's value a slice of the joined value, from column `begin` on.
   void CutOut(Builder& builder, Value* joined, const Member& member, size_t step, int64_t begin) {
     const Node& node = *member.steps[step];
     Value* value = node.result();
@@ -276,7 +277,7 @@ bool IsWhole(const Node& product) {
   return RightWeights(product)->results() * DtypeBytes(result.type.dtype) % kPackBytes == 0;
 }
 
-// Members that read one value and do the same, or one that stays alone.
+// Members that read the same value and do the same, or a single member that stays alone.
 using Group = std::vector<Member>;
 
 std::vector<Group> FindGroups(const Graph& graph, const ReaderMap& readers, const Joiner& joiner,
@@ -304,8 +305,8 @@ std::vector<Group> FindGroups(const Graph& graph, const ReaderMap& readers, cons
 
 int64_t DepthOf(const Member& member) { return RightWeights(member.product())->terms(); }
 
-// Whether stack-products might take products of the group together with others as they are, which
-// it could not if the group was joined: others of the same shapes, in groups of fewer or more.
+// Whether stack-products might stack products of the group with other products of the same shapes,
+// which joining would prevent, since those are in groups of another size.
 bool IsStackedApart(const Group& group, const std::vector<Group>& groups) {
   const TensorType& type = group[0].product().result()->type;
   if (type.rank() != 2) return false;
@@ -319,7 +320,7 @@ bool JoinSome(Graph& graph, const PassOptions& options) {
   const ReaderMap readers = Readers(graph);
   Joiner joiner(graph, readers, options);
   const std::vector<Group> groups = FindGroups(graph, readers, joiner, options);
-  // No group reads what another makes: products that do stay alone.
+  // No group reads values of another group, since a product that reads other products stays alone.
   bool changed = false;
   for (const Group& group : groups) {
     if (group.size() < 2 || IsStackedApart(group, groups)) continue;

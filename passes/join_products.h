@@ -4,26 +4,26 @@
 
 namespace fusec {
 
-// Joins products of the same rows by several constant matrices into one product by the matrices
-// side by side, whose columns the readers share out: queries, keys and values of attention, the
-// experts of a mixture, or its gates.
+// Joins products of the same rows by several constant matrices into one product by all matrices
+// side by side; each reader takes a slice of its columns. Examples are queries, keys and values of
+// attention, and the experts or the gates of a mixture.
 //
 //   %q = add(matmul(%x, %a), %c)   f16[rows, 64]     %w = [%a %b], %d = [%c %e]
 //   %k = add(matmul(%x, %b), %e)   f16[rows, 32]  => %y = add(matmul(%x, %w), %d)   f16[rows, 96]
 //                                                    %q = slice(%y), %k = slice(%y)
 //
-// Pointwise ops behind the products are joined with them as far as all do the same, each with its
-// own constants. Products stay apart where a slice would be stored once more or an epilogue would
-// be lost:
-//  - where a product by constant weights reads the result, since it reads rows that are whole;
-//  - where the next op also reads a tensor that is made in another way, as a residual sum or a gate
-//    does, since that op belongs into the product's epilogue;
+// Pointwise ops after the products are joined as well, as far as they are the same for all
+// products; each keeps its own constants. Products stay separate where a slice would have to be
+// stored again, or where an epilogue would be lost:
+//  - where a product by constant weights reads the result, since it needs contiguous rows;
+//  - where the next op also reads a tensor from elsewhere, as a residual sum or a gate does, since
+//    that op belongs into the product's epilogue;
 //  - where the result is an output of the graph;
-//  - where columns would begin at other than multiples of 16 bytes;
-//  - where a block program would make the product together with its readers (small layers);
-//  - where stack-products may take them together with equal layers of other rows.
+//  - where the columns of a product would not begin at a multiple of 16 bytes;
+//  - where a block program would compute the product together with its readers (small layers);
+//  - where stack-products may stack them with equal layers of other rows.
 //
-// Exact: every element is computed of the same terms, and by the same ops.
+// The result is exact: every element is computed from the same terms by the same ops.
 Result<bool> JoinProducts(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -54,7 +54,7 @@ void AddDecider(Derivation& initializer, const std::string& pass) {
   if (std::find(deciders.begin(), deciders.end(), pass) == deciders.end()) deciders.push_back(pass);
 }
 
-// What the outputs of a graph depend on.
+// The values on which the outputs of a graph depend.
 ValueSet LiveValues(const Graph& graph) {
   ValueSet live(graph.outputs.begin(), graph.outputs.end());
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
@@ -66,7 +66,8 @@ ValueSet LiveValues(const Graph& graph) {
   return live;
 }
 
-// Names the pass in what it made; collects what that was made of, and what passes chose before.
+// Records `pass` in the derivations that it made, following their sources; collects these sources
+// in `used`.
 void SignDerivation(Derivation& made, const std::string& pass, std::set<const Derivation*>& used) {
   if (made.is_initializer || !made.pass.empty()) return;
   made.pass = pass;

@@ -9,28 +9,31 @@
 #include "compiler/ir/graph.h"
 #include "compiler/support/adt.h"
 
-// What passes do to constants, followed through all of them.
+// Records, through all passes, how each constant was derived from the initializers of the model.
 namespace fusec {
 
 using Derivations = std::vector<std::shared_ptr<Derivation>>;
 
-// The constants of a graph that no pass has changed yet become initializers; with `names`, the
-// model's names by the graph's, those that are not there are the importer's. Returns the
-// initializers. By those that no output depends on, such as shapes, the importer has decided.
+// Marks the constants of a graph that no pass has changed yet as initializers, and returns them.
+// `names` maps the graph's names to the model's; with it, constants that are not in it count as
+// made by the importer and are not marked. An initializer on which no output depends, such as a
+// shape, is recorded as one that the importer decided by.
 Derivations MarkInitializers(Graph& graph,
                              const std::map<std::string, std::string>* names = nullptr);
 
-// The initializers that a constant was made of, itself if it is one.
+// The initializers that a constant was made from; the constant itself if it is an initializer.
 Derivations InitializersOf(const std::shared_ptr<Derivation>& derivation);
 
-// The nodes that read constants of a graph, within regions too; looked up only.
+// The nodes that read each constant of a graph, including nodes within regions. Only for look-ups.
 using ConstantReaders = DenseMap<const Value*, std::vector<const Node*>>;
 ConstantReaders ReadersOfConstants(const Graph& graph);
 
-// Follows one pass: made before it runs, and told when it has changed the graph.
+// Observes one pass: it is constructed before the pass runs, and Record is called if the pass
+// changed the graph.
 //
-// A pass *decides* by a constant that it looked at, took a reader away from, and made no other
-// constant of, as of an exponent that became a product.
+// A pass *decides* by a constant if it reads the elements of the constant and removes one of its
+// readers, without making another constant from it. An example is an exponent of 2, for which pow
+// becomes a multiplication.
 class LineageRecorder {
  public:
   explicit LineageRecorder(const Graph& before);

@@ -10,8 +10,8 @@ namespace fusec {
 
 namespace {
 
-// Ops of a loop that follow one another: planners follow them by recursion, and compilers take long
-// for functions of many statements.
+// The most ops of a loop that follow one another: planners recurse over them, and compilers are
+// slow for functions with many statements.
 constexpr int kLongestChain = 1024;
 
 bool CanJoin(const Node& node) {
@@ -20,16 +20,16 @@ bool CanJoin(const Node& node) {
          op_class == OpClass::kGather;
 }
 
-// What makes an operand of a reduction, element by element.
+// The ops that make an operand of a reduction, element by element.
 struct Chain {
   bool gathers = false;  // rows of a table
-  bool costs = false;    // something that nobody wants to compute again
+  bool costs = false;    // contains an op that is too expensive to compute again
 };
 
 void Follow(const Value* value, Chain& chain, ValueSet& seen) {
   const Node* node = value ? value->producer : nullptr;
   if (!node || node->kind == OpKind::kConstant || !seen.insert(value).second) return;
-  if (node->kind == OpKind::kRegion) return;  // whose results are stored
+  if (node->kind == OpKind::kRegion) return;  // its results are stored
   const OpDef& def = GetOpDef(node->kind);
   chain.gathers |= node->kind == OpKind::kGather || node->kind == OpKind::kGatherElements;
   chain.costs |= (def.algebra & kExpensive) != 0 || !CanJoin(*node);
@@ -56,7 +56,7 @@ Pool PoolOf(const Node& node) {
 }
 
 bool Repeats(const Node& reader, const Value* value) {
-  // A pool reads an element once, and bags do not share rows.
+  // A pooling reduction reads each element once, and bags do not share rows.
   if (GetOpDef(reader.kind).op_class == OpClass::kReduction) return false;
   if (reader.kind == OpKind::kSegmentReduce && reader.operand(0) == value) return false;
   const OpClass op_class = GetOpDef(reader.kind).op_class;
@@ -68,8 +68,9 @@ bool Repeats(const Node& reader, const Value* value) {
 // Adds the producers of the nodes of `group` that may join.
 void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root,
                   PassReport& report, bool pools, NodeSet& group) {
-  DenseMap<const Node*, int> chain;  // how many ops of the group stand from the node to the root
-  // From the root upwards: every reader of a node has been looked at before the node itself.
+  DenseMap<const Node*, int> chain;  // number of ops of the group from the node to the root
+  // Walks from the root to its producers, so that all readers of a node are visited before the
+  // node.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i];
     const Pool pool = pools ? PoolOf(node) : Pool::kNone;
@@ -116,8 +117,9 @@ void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root
   }
 }
 
-// `node` and the pointwise nodes behind it that alone read each other, if the last one is stored
-// anyway: it is an output, or another kernel reads it, or several nodes do. Else nothing.
+// `node` and the chain of pointwise nodes after it, each the only reader of the one before, if the
+// last one is stored anyway because it is an output, or another kernel or several nodes read it.
+// Otherwise empty.
 NodeSet StoredChain(const Graph& graph, const ReaderMap& readers, const Node& node) {
   NodeSet chain = {&node};
   for (const Node* last = &node;;) {
@@ -131,15 +133,15 @@ NodeSet StoredChain(const Graph& graph, const ReaderMap& readers, const Node& no
   }
 }
 
-// What `node` takes a part of, if it is a slice in another shape; else null.
+// The operand of `node` if that is a slice whose shape differs from its operand's; otherwise null.
 const Value* CutFrom(const Node& node) {
   const Node* slice = node.kind == OpKind::kReshape ? node.operand(0)->producer : nullptr;
   return slice && slice->kind == OpKind::kSlice ? slice->operand(0) : nullptr;
 }
 
-// A node of the root's shape with what is behind it: a pointwise one that reads a tensor of that
-// size which the group reads too, or another part of a tensor that the group reads a part of;
-// nothing if there is none.
+// Finds a sibling of the root's shape, and returns it with the chain after it: a pointwise node
+// that reads a tensor of that size which the group reads as well, or a slice of a tensor of which
+// the group reads another slice. Empty if there is none.
 NodeSet FindSibling(const Graph& graph, const ReaderMap& readers, const Node& root,
                     const NodeSet& group) {
   ValueSet read;

@@ -17,8 +17,8 @@ const Value* WithoutCasts(const Value* value) {
   return value;
 }
 
-// Follows `value` through casts and multiplications by constant scalars, collected in the adapter's
-// scale, to a matmul by a constant.
+// Follows `value` back through casts and multiplications by constant scalars, whose product becomes
+// the adapter's scale, to a matmul by a constant.
 const Node* ScaledProduct(const Value* value, LowRankAdapter& adapter) {
   while (true) {
     value = WithoutCasts(value);
@@ -36,8 +36,8 @@ const Node* ScaledProduct(const Value* value, LowRankAdapter& adapter) {
   return node && RightWeights(*node) ? node : nullptr;
 }
 
-// The matmul of `x` by a constant among the terms of the sum `value`, each of them read by the sum
-// only, and once.
+// The matmul of `x` by a constant among the terms of the sum `value`, all of which only the sum
+// reads, and once.
 Node* FindBase(const Graph& graph, const ReaderMap& readers, const Value* value, const Value* x) {
   Node* node = value->producer;
   if (!node || !HasOneReader(graph, readers, value)) return nullptr;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMostTerms = int64_t{1} << 31;
 
-// first, the layer whose result plus bias is what another product reads.
+// The first of two layers, whose result (plus bias) another product reads.
 struct LayerAbove {
   const Node* product = nullptr;
   const Node* sum = nullptr;  // null without bias
@@ -44,7 +44,7 @@ bool IsCheaper(const ConstantMatrix& w, const ConstantMatrix& v) {
   return k * n <= k * m + m * n && (k == 0 || m == 0 || n == 0 || m * n <= kMostTerms / k);
 }
 
-// w v, row by row; nullopt if an element is no number.
+// The product w v, computed row by row; nullopt if an element is not finite.
 std::optional<MadeConstant> Product(const ConstantMatrix& w, const ConstantMatrix& v) {
   TensorData merged(w.data->dtype(), {w.terms(), v.results()});
   std::vector<double> row(v.results());

@@ -9,8 +9,9 @@ namespace fusec {
 
 namespace {
 
-// W + s A B, stored as W is; nullopt where an element is no finite number though W's is: a row
-// would meet NaN or infinity in other columns than it does beside the adapter.
+// W + s A B, stored like W; nullopt if an element of s A B is not finite, or an element of the sum
+// is not finite although that of W is. A merged layer would then give NaN or infinity in other
+// columns than layer and adapter do.
 std::optional<MadeConstant> Merge(const ConstantMatrix& base, const LowRankAdapter& adapter) {
   TensorData merged(base.data->dtype(), base.data->dims());
   std::vector<double> row(base.results());

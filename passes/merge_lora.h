@@ -4,7 +4,7 @@
 
 namespace fusec {
 
-// Why an adapter stays, in the report's words.
+// The reason that the report gives for an adapter that is not merged.
 inline constexpr const char* kNotFinite = "the merged weights would not be finite";
 
 // Merges a frozen low-rank adapter (low_rank_adapter.h) into the linear layer beside it:
@@ -12,11 +12,12 @@ inline constexpr const char* kNotFinite = "the merged weights would not be finit
 //   %sum = add(%base, %scaled)   =>    %sum = matmul(%x, %merged)     merged = W + s A B
 //
 // W + s A B is computed in double and rounded to the weights' dtype once, so an answer differs by
-// the rounding of the weights: at most 2^-24 of each for f32; and where casts stand, by that of the
-// rows and of the layer's sum to its own type. `--keep-lora` leaves the adapter as
-// layers of its own. As with merge-linear, this holds where %base, %down and %delta are finite: in
-// a row with an infinity, an infinity may become NaN, and NaN an infinity. An adapter stays, with a
-// warning, where its part of the sum or the sum itself would have elements that are not finite.
+// the rounding of the weights, at most 2^-24 of each for f32. Where the adapter has casts, it also
+// differs by the rounding of the rows and of the layer's sum to the layer's type. With
+// `--keep-lora` the adapter stays as layers of its own. As with merge-linear, this holds where
+// %base, %down and %delta are finite: in a row with an infinity, an infinity may become NaN, and
+// NaN an infinity. An adapter is not merged, with a warning, where s A B or the merged weights
+// would have elements that are not finite.
 Result<bool> MergeLora(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -22,7 +22,7 @@ std::string NameOf(const Node& node) {
              : node.result()->name;
 }
 
-// Of an edge between regions whose passes never met: what such regions can take in at all.
+// For an edge that no pass looked at: why regions of these classes are not fused in general.
 Why WhyByClass(RegionClass producer, RegionClass consumer) {
   if (producer == RegionClass::kSequential || consumer == RegionClass::kSequential) {
     return {
@@ -62,7 +62,7 @@ RefusalsByEdge ByEdge(const PassReport& report) {
   return refusals;
 }
 
-// The clauses of all passes that refused the edge.
+// The reasons of all passes that refused the edge, joined.
 Why WhyOf(const RefusalsByEdge& refusals, const std::string& value, const std::string& reader,
           RegionClass producer_class, RegionClass consumer_class) {
   Why why;
@@ -91,7 +91,7 @@ const Node* NodeOf(const Node& region, const std::string& value) {
 std::vector<NotFused> NotFusedEdges(const Graph& graph, const PassReport& report) {
   std::vector<NotFused> edges;
   const RefusalsByEdge refusals = ByEdge(report);
-  DenseMap<const Node*, size_t> numbers;  // looked up only
+  DenseMap<const Node*, size_t> numbers;  // by region: its index
   for (const auto& region : graph.nodes) {
     if (region->kind != OpKind::kRegion) continue;
     const size_t number = numbers.size();

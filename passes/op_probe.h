@@ -6,8 +6,9 @@
 
 namespace fusec {
 
-// Runs an op's Lower to look at what it loads, and says yes to everything else that it asks for.
-// Scalars are all the same; what data choose is any place that they may choose.
+// Runs an op's Lower only to observe what it loads; subclasses implement Load. Every scalar is the
+// same dummy, and an index that depends on data is a fresh variable over all values that it may
+// have.
 class OpProbe : public LowerContext {
  public:
   std::string Array(int) override { return kScalar; }
@@ -30,7 +31,7 @@ class OpProbe : public LowerContext {
 
  protected:
   static constexpr const char* kScalar = "x";
-  // A number of 0 .. extent - 1 that nothing else is known of.
+  // A number in 0 .. extent - 1 of which nothing else is known.
   virtual Expr AnyBelow(const Expr& extent) = 0;
 };
 

@@ -11,13 +11,14 @@ namespace {
 
 constexpr int64_t kAlignment = 16;  // bytes
 
-// All products of two vectors' elements, first[.., a, 1] and second[.., 1, b], as rows of a * b.
+// The pairwise products of two vectors, first[.., a, 1] and second[.., 1, b], flattened to rows of
+// a * b elements.
 struct Pairs {
   Value *first, *second;
   int64_t a, b;
 };
 
-// Whether `rows` is a view of products, which few values are.
+// Whether `rows` is a view of a multiplication; a quick test, since few values are.
 bool IsOfProducts(const Value* rows) {
   const Node* view = rows->producer;
   if (!view || view->kind != OpKind::kReshape) return false;
@@ -46,14 +47,14 @@ std::optional<Pairs> FindPairs(const Graph& graph, const ReaderMap& readers, con
   return std::nullopt;
 }
 
-// The last two axes, of which one has one element, in the other order.
+// Swaps the last two axes, of which one has one element.
 Value* Turned(Builder& builder, Value* vector) {
   Shape shape = vector->type.shape;
   std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
   return builder.Make(OpKind::kReshape, {vector}, {{"shape", shape}}, vector->name);
 }
 
-// Weights of terms a * b with these in the order b * a.
+// The weights of terms in the order a * b, reordered for terms in the order b * a.
 Value* Ordered(Builder& builder, const Node& matmul, const Pairs& pairs) {
   Value* weights = matmul.operand(1);
   const bool transposed = matmul.Int("transpose_b") != 0;

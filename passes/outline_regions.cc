@@ -27,7 +27,8 @@ Result<RegionClass> ClassOfLoneNode(const Node& node) {
   return ModelError(PrintNode(node) + ": no kernel computes this op; decompose goes first");
 }
 
-// Whether output `i` needs a copy: nothing computes it, or an earlier output is the same tensor.
+// Whether output `i` needs a copy: it is an input or a constant, or an earlier output is the same
+// tensor.
 bool NeedsCopy(const Graph& graph, size_t i) {
   const Value* value = graph.outputs[i];
   if (!value->producer || IsConstant(value)) return true;

@@ -4,9 +4,9 @@
 
 namespace fusec {
 
-// Before: any graph without composite ops. After: constants and regions only, each graph output the
-// result of a region and each a tensor of its own (an input, constant or value returned twice is
-// copied).
+// Puts every node that is not in a region yet into a region of its own. Before: any graph without
+// composite ops. After: constants and regions only, and each graph output is a different result of
+// a region (inputs, constants and values that are returned twice are copied).
 //
 //   %y = relu(%x)             =>    %y = region(%x) {class = "pointwise"} { ... relu ... }
 Result<bool> OutlineRegions(Graph& graph, const PassOptions& options, PassReport& report);

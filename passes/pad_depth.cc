@@ -10,9 +10,10 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kAlignment = 16;  // bytes
-constexpr int64_t kShortest = 32;   // elements, below which rows are read in a moment anyway
+constexpr int64_t kShortest = 32;   // elements; reading shorter rows takes little time in any case
 
-// What is missing to rows that begin at multiples of kAlignment; 0 for what is left as it is.
+// The number of elements to add so that rows begin at multiples of kAlignment; 0 if the
+// concatenation is left as it is.
 int64_t MissingElements(const Node& concat) {
   const TensorType& type = concat.result()->type;
   const int64_t length = type.shape.back().AsConstant().value_or(0);

@@ -18,22 +18,23 @@
 
 namespace fusec {
 
-// How tables are stored whose name matches `pattern`, a glob as shells have it (--table-storage).
+// How to store the tables whose names match `pattern`, a shell-style glob (--table-storage).
 struct TableStorage {
   std::string pattern;
   RowStorage storage = RowStorage::kInt8;
 };
 
-// Where tables lie whose name matches `pattern` while a GPU runs the program (--table-placement).
+// Where the tables whose names match `pattern` lie while a GPU runs the program
+// (--table-placement).
 struct TablePlacement {
   std::string pattern;
   bool on_host = false;
 };
-// Whether the last one that matches a table of that name puts it into host memory.
+// Whether the last placement that matches the name `table` puts that table into host memory.
 bool LiesOnHost(ArrayRef<TablePlacement> placements, const std::string& table);
 
-// How much of the GPU's memory the caches of such tables take (--table-cache): bytes, or what holds
-// that much of the tables' rows.
+// How much GPU memory the caches of tables in host memory take (--table-cache): a number of bytes,
+// or the percentage of the tables' rows that they hold.
 struct TableCache {
   int64_t bytes = 0;
   double percent = 0;  // 0: `bytes` counts
@@ -43,19 +44,19 @@ struct PassOptions {
   std::set<std::string> disabled_fusions;  // optional passes to leave out (--disable-fusion)
   std::string matmul_precision = "highest";
   std::string index_policy = "error";  // error, clamp, wrap, zero: see index_policy.h
-  // The last one that matches a table counts; see quantize_tables.h.
+  // The last entry that matches a table applies; see quantize_tables.h.
   std::vector<TableStorage> table_storage = {};
-  // The model's names of constants, by the graph's; a constant that is not there has the same.
+  // Maps the graph's names of constants to the model's; others have the same name in both.
   std::map<std::string, std::string> constant_names = {};
   std::optional<AdapterSlots> adapters = {};         // see adapter_slots.h
   std::vector<TablePlacement> table_placement = {};  // see place_tables.h
   PerRequest per_request = {};                       // see hoist_requests.h
   std::optional<TableCache> table_cache = {};        // see cache_tables.h
-  // Shared memory that a block may have on every GPU of the targets, if all of these have tensor
-  // cores for f32; otherwise 0.
+  // Bytes of shared memory that a thread block may have on every GPU of the targets, if all of
+  // these have tensor cores for f32 (TF32); otherwise 0.
   int64_t block_shared_bytes = 0;
   double float8_budget = kFloat8Budget;  // see float8_products.h
-  bool has_float8_products = true;       // every GPU of the targets
+  bool has_float8_products = true;       // whether every GPU of the targets has them
 };
 
 // An edge of the graph that a pass looked at and did not fuse. Values are given by name, since
@@ -76,7 +77,7 @@ struct PassReport {
   RequestSplit request_split;
   std::vector<Float8Product> float8_products;
   std::string pass;  // the pass that is running
-  // The last word of a pass about an edge replaces its earlier ones.
+  // A later refusal by the same pass for the same edge replaces the earlier one.
   void Refuse(const Value* value, const Node& reader, const std::string& reason,
               const std::string& needed);
 
@@ -91,7 +92,7 @@ struct PassInfo {
   const char* name;
   PassFunction run;
   bool optional;     // may be disabled
-  bool in_segments;  // a large graph is cut for it (segments.h)
+  bool in_segments;  // a large graph is cut into segments for it (segments.h)
   const char* summary;
 };
 
@@ -117,7 +118,7 @@ class PassManager {
 
   Result<void> Run(Graph& graph, ArrayRef<std::string> names);
   const PassReport& report() const { return report_; }
-  // What the passes have told since the last call.
+  // Returns what the passes have reported since the last call, and clears it.
   PassReport TakeReport() { return std::exchange(report_, {}); }
   const std::vector<PassTiming>& timings() const { return timings_; }
 

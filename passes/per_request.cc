@@ -35,7 +35,8 @@ Result<std::vector<size_t>> NamedInputs(const Graph& graph, const PerRequest& pe
   return inputs;
 }
 
-// The dim that the inputs begin with, which none of their other dims depends on.
+// The batch: the dim with which all these inputs begin. It is an error if another dim of them
+// depends on it.
 Result<std::string> BatchOf(const Graph& graph, ArrayRef<size_t> inputs) {
   std::optional<std::string> batch;
   for (const size_t i : inputs) {
@@ -56,7 +57,7 @@ Result<std::string> BatchOf(const Graph& graph, ArrayRef<size_t> inputs) {
   return *batch;
 }
 
-// Whether another input tells the batch of a call.
+// Whether the shape of an input that is not per request gives the batch of a call.
 bool IsTold(const Graph& graph, ArrayRef<size_t> per_request, const std::string& batch) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     if (std::find(per_request.begin(), per_request.end(), i) != per_request.end()) continue;

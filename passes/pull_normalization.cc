@@ -10,7 +10,7 @@ namespace fusec {
 
 namespace {
 
-// n = (x - mean) / deviation, one mean and one deviation per row.
+// n = (x - mean) / deviation, with one mean and one deviation per row.
 struct Normalization {
   Value* x = nullptr;
   Value* mean = nullptr;
@@ -36,7 +36,7 @@ std::optional<Normalization> Match(const Value* n) {
   return Normalization{x, sub->operands[1], div->operands[1]};
 }
 
-// The sum of each column; nullopt if one is no number.
+// The sum of each column; nullopt if one is not finite.
 std::optional<MadeConstant> ColumnSums(const ConstantMatrix& weights) {
   TensorData sums(weights.data->dtype(), {weights.results()});
   for (int64_t n = 0; n < weights.results(); ++n) {

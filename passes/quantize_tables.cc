@@ -14,7 +14,7 @@ namespace fusec {
 
 namespace {
 
-// Writes the elements of looked-up rows down.
+// Adds the ops that compute the elements of looked-up rows.
 class Dequantizer {
  public:
   Dequantizer(const Node& gather, Builder& builder)
@@ -69,10 +69,10 @@ size_t PlaceOf(const Graph& graph, const Node* node) {
   return static_cast<size_t>(found - graph.nodes.begin());
 }
 
-// The least f32 that is not below `value`, an f64 tensor, as StoreRows takes it.
+// The smallest f32 that is not below `value`, an f64 tensor, as StoreRows computes it.
 Value* RoundedUp(Recipe& recipe, Value* value) {
   Value* nearest = recipe.Cast(recipe.Cast(value, Dtype::kF32), Dtype::kF64);
-  // Between half of a unit in the last place and one and a half: the sum is rounded to the next.
+  // The step is between 0.5 and 1.5 units in the last place, so the sum is rounded to the next f32.
   Value* step =
       recipe.Make(OpKind::kMax, {recipe.Mul(nearest, recipe.Number(std::ldexp(1.25, -24))),
                                  recipe.Number(std::ldexp(0.75, -149))});
@@ -85,7 +85,7 @@ struct MadeRows {
   std::optional<MadeConstant> factors;
 };
 
-// How StoreRows makes `stored` of a table (stored_rows.h has the formulas).
+// Records how StoreRows computes `stored` from a table (stored_rows.h has the formulas).
 MadeRows HowStored(const Value* table, RowStorage storage, StoredRows stored) {
   Recipe of_rows, of_factors;
   if (!stored.factors)
@@ -122,7 +122,7 @@ MadeRows HowStored(const Value* table, RowStorage storage, StoredRows stored) {
           of_factors.Finish(of_factors.Concat(factors, 1), *std::move(stored.factors))};
 }
 
-// Replaces the table, and every look-up of it; the old nodes are dead then.
+// Replaces the table and all look-ups in it; the old nodes are then dead.
 Result<StoredTable> Store(Graph& graph, const EmbeddingTable& table, RowStorage storage) {
   Value* const old = table.constant->result();
   const TensorData& data = table.constant->constant;
@@ -146,7 +146,7 @@ Result<StoredTable> Store(Graph& graph, const EmbeddingTable& table, RowStorage 
   if (made.factors)
     factors = AddConstant(constants, *std::move(made.factors), old->name + "_factors");
   Value* rows = AddConstant(constants, std::move(made.rows), old->name);
-  std::swap(rows->name, old->name);  // as the model calls it
+  std::swap(rows->name, old->name);  // keeps the model's name
   for (Value* part : {rows, factors}) {
     if (part && IsUpdatable(old)) part->producer->attributes[kUpdatable] = part->name;
     if (part && IsHostTable(old)) part->producer->attributes[kHostTable] = table.name;
@@ -185,7 +185,7 @@ Result<bool> QuantizeTables(Graph& graph, const PassOptions& options, PassReport
     if (wanted == options.table_storage.rend()) continue;
     FUSEC_ASSIGN(StoredTable stored, Store(graph, table, wanted->storage));
     report.stored_tables.push_back(std::move(stored));
-    table.constant->constant = TensorData();  // at once: tables are big
+    table.constant->constant = TensorData();  // frees the memory at once, since tables are big
     changed = true;
   }
   if (changed) RemoveDeadNodes(graph);

@@ -113,8 +113,9 @@ Node* Recipe::Copy(const Node& node) {
   return *copy;
 }
 
-// Above the smallest exponent, -6, a code is 8 times the exponent and 3 bits of the quotient by it.
-// Where a logarithm is rounded across a power of two, the quotient by the other one gives the same.
+// With e the exponent of a number x, at least -6, the code is 8 (e + 6) + round(x / 2^(e - 3)). If
+// the logarithm is rounded up to the next power of two, this formula gives the same code with the
+// larger e.
 Value* Recipe::E4M3Codes(Value* x) {
   Value* zero = Number(0);
   Value* magnitude = Make(OpKind::kMin, {Make(OpKind::kAbs, {x}), Number(448)});
@@ -123,7 +124,7 @@ Value* Recipe::E4M3Codes(Value* x) {
   Value* unit = Make(OpKind::kPow, {Number(2), Sub(exponent, Number(3))});
   Value* digits = Make(OpKind::kRound, {Div(magnitude, unit)});
   Value* code = Add(Mul(Add(exponent, Number(6)), Number(8)), digits);
-  Value* is_negative = Make(OpKind::kLess, {Make(OpKind::kReciprocal, {x}), zero});  // as is -0
+  Value* is_negative = Make(OpKind::kLess, {Make(OpKind::kReciprocal, {x}), zero});  // or is -0
   return Add(code, Where(is_negative, Number(128), zero));
 }
 

@@ -9,15 +9,15 @@
 
 namespace fusec {
 
-// The elements of a new constant, and how they are computed of others.
+// The elements of a new constant, and how they are computed from other constants.
 struct MadeConstant {
   TensorData data;
   std::shared_ptr<Derivation> derivation;
 };
 Value* AddConstant(Builder& builder, MadeConstant made, const std::string& name);
 
-// Writes down how a pass makes a constant of others, as ops on them. Every result has the dtype
-// that the pass holds it in: sums and products of weights are f64 until they are rounded once.
+// Records how a pass computes a constant from others, as a graph of ops. Every result has the dtype
+// in which the pass computes it: sums and products of weights are f64 until they are rounded once.
 //
 //   Recipe recipe;
 //   Value* product = recipe.MatMul(recipe.Exact(a), recipe.Exact(b));
@@ -25,7 +25,7 @@ Value* AddConstant(Builder& builder, MadeConstant made, const std::string& name)
 class Recipe {
  public:
   Recipe();
-  // A constant of the graph, and the same as f64.
+  // Use makes a constant of the graph an input of the recipe; Exact also casts it to f64.
   Value* Use(const Value* constant);
   Value* Exact(const Value* constant) { return Cast(Use(constant), Dtype::kF64); }
   Value* Literal(TensorData data) { return builder_.Constant(std::move(data)); }
@@ -54,14 +54,15 @@ class Recipe {
   // Elements low..high-1 of an axis.
   Value* Slice(Value* x, int64_t axis, int64_t low, int64_t high);
 
-  // The results of `node`, of constants alone, here.
+  // Copies `node`, whose operands are all constants, into the recipe.
   Node* Copy(const Node& node);
-  // The codes of numbers in the layout E4M3 (DoubleToE4M3), as f64.
+  // The E4M3 codes of numbers (as DoubleToE4M3 gives them), as f64.
   Value* E4M3Codes(Value* x);
-  // Two numbers of 0..15 of each row in a byte, the low bits first, as u8.
+  // Packs each two numbers of a row, in 0..15, into a byte, the low bits first, as u8.
   Value* Int4Pairs(Value* codes);
 
-  // The constant with these elements, which are `result` rounded to their dtype.
+  // Ends the recipe with `result`, rounded to the dtype of `data`. `data` holds the elements of the
+  // constant, which are equal to that.
   MadeConstant Finish(Value* result, TensorData data);
 
  private:
@@ -71,7 +72,7 @@ class Recipe {
   std::vector<Value*> inputs_;  // by source
 };
 
-// The constant that a pass wrote down after the numbers of others, which no program repeats.
+// A constant that a pass computed from the elements of `sources` in a way that no program records.
 MadeConstant Frozen(TensorData data, ArrayRef<const Value*> sources);
 
 // The derivation of a constant; where it has none yet, its elements are chosen.

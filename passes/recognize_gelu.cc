@@ -10,7 +10,7 @@ namespace fusec {
 
 namespace {
 
-// A product as one number and the factors that are none.
+// A product, split into one constant number and the factors that are not constant numbers.
 struct ProductParts {
   double scale = 1;
   std::vector<const Value*> factors;
@@ -49,7 +49,7 @@ class GeluMatcher {
                                         : 8e-3;
   }
 
-  // The approximation's name and the operand, if `value` is a gelu.
+  // The name of the approximation, and the operand, if `value` is a gelu.
   std::optional<std::pair<std::string, Value*>> Match(const Value* value) const {
     const ProductParts parts = PartsOf(value);
     if (parts.factors.size() != 2 || !IsNear(parts.scale, 0.5)) return std::nullopt;
@@ -70,7 +70,7 @@ class GeluMatcher {
     return std::abs(found - wanted) <= tolerance_ * std::abs(wanted);
   }
 
-  // What is added to 1.
+  // If `value` is 1 + x, the node that makes x; otherwise null.
   const Node* OnePlus(const Value* value) const {
     const Node* add = value->producer;
     if (!add || add->kind != OpKind::kAdd) return nullptr;
@@ -85,7 +85,7 @@ class GeluMatcher {
     return IsNear(parts.scale, scale) && parts.factors == std::vector<const Value*>{x};
   }
 
-  // sqrt(2 / pi) (x + 0.044715 x^3)
+  // Whether `value` is sqrt(2 / pi) (x + 0.044715 x^3).
   bool IsCubic(const Value* value, const Value* x) const {
     const ProductParts parts = PartsOf(value);
     if (parts.factors.size() != 1 || !IsNear(parts.scale, std::sqrt(2 / std::numbers::pi)))

@@ -11,12 +11,12 @@ namespace fusec {
 namespace {
 
 struct Search {
-  Value* ids = nullptr;  // of the comparison's rank, 1 along the list
+  Value* ids = nullptr;  // has the rank of the comparison, and extent 1 along the axis of the list
   const TensorData* list = nullptr;
-  const Value* constant = nullptr;  // that has the list
+  const Value* constant = nullptr;  // holds the list
 };
 
-// The comparison behind casts that keep 0 less than 1.
+// The comparison from which `value` is made, through casts that keep 0 less than 1; or null.
 const Node* ComparisonOf(const Value* value) {
   const Node* node = value->producer;
   while (node && (node->kind == OpKind::kCast || node->kind == OpKind::kIdentity)) {
@@ -25,7 +25,7 @@ const Node* ComparisonOf(const Value* value) {
   return node && node->kind == OpKind::kEqual ? node : nullptr;
 }
 
-// A constant whose elements all lie along `axis` of a result of `rank`.
+// The data of a constant whose elements all lie along `axis` of a result of `rank`; otherwise null.
 const TensorData* ListAlong(const Value* value, int64_t axis, int rank) {
   const TensorData* payload = Payload(value);
   if (!payload) return nullptr;
@@ -51,7 +51,7 @@ std::optional<Search> FindSearch(const Node& reduction) {
   return std::nullopt;
 }
 
-// The value of every key, ascending.
+// The value of every key, by ascending key.
 std::map<int64_t, int64_t> ValuesOf(const Node& reduction, const TensorData& list) {
   const bool is_arg = reduction.kind == OpKind::kArgMax;
   const bool last = is_arg && reduction.Int("select_last_index") != 0;

@@ -7,13 +7,13 @@
 
 namespace fusec {
 
-// What passes ask of a graph with inputs per request.
+// Queries of a graph that has per-request inputs.
 
 // The dim of the items that share requests; nullopt if nothing is replicated for them.
 std::optional<std::string> BatchOfItems(const Graph& graph, const PerRequest& per_request);
 
-// The node that gives each item the row of its request, if that is what makes `value`: an expand of
-// the only request's row, or a gather by `map`.
+// If `value` holds the row of its request for each item, the node that makes it: an expand of the
+// row of the only request, or a gather by `map` if that is not null. Otherwise null.
 const Node* ReplicationOf(const Value* value, const Value* map);
 
 }  // namespace fusec

@@ -7,7 +7,7 @@ namespace fusec {
 
 namespace {
 
-// Whether elements of the results may be no numbers of the half type before they are stored.
+// Whether elements of the results may have more digits than the half type (f16, bf16) holds.
 bool MayNeedRounding(const Node& node) {
   switch (GetOpDef(node.kind).op_class) {
     case OpClass::kPointwise:
@@ -18,11 +18,11 @@ bool MayNeedRounding(const Node& node) {
     case OpClass::kComposite:
       return true;
     default:
-      return false;  // copies, and what a kernel of its own stores
+      return false;  // ops that copy, and ops whose own kernel stores the result
   }
   switch (node.kind) {
     case OpKind::kAbs:
-    case OpKind::kCast:  // rounds already
+    case OpKind::kCast:  // a cast rounds by itself
     case OpKind::kCeil:
     case OpKind::kClip:
     case OpKind::kFloor:

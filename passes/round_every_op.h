@@ -12,9 +12,9 @@ namespace fusec {
 //                                          %a_rounded = cast(%a_wide) {to = f16} : f16[n]
 //                                          %b = add(%a_rounded, %z) : f16[n]
 //
-// where a kernel's cast to a half type rounds. Ops that only choose or copy operands need nothing,
-// and an output is rounded when it is stored. Comes first, so that composite ops count as one op
-// and no later pass moves what is rounded.
+// The cast to the half type rounds in fused kernels, too. Ops that only choose or copy operands
+// need no rounding, and an output is rounded when it is stored. The pass runs early, so that a
+// composite op counts as one op and no later pass changes what is rounded.
 Result<bool> RoundEveryOp(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -12,7 +12,7 @@ namespace fusec {
 
 namespace {
 
-constexpr const char* kByPlace = "it tells items apart by their places";
+constexpr const char* kByPlace = "it depends on the positions of items in the batch";
 
 bool Contains(const Expr& expr, const std::string& symbol) {
   std::vector<std::string> names;
@@ -20,7 +20,7 @@ bool Contains(const Expr& expr, const std::string& symbol) {
   return std::find(names.begin(), names.end(), symbol) != names.end();
 }
 
-// Follows any element of a result to the elements of the operands that it is made of.
+// Follows an arbitrary element of a result to the elements of the operands from which it is made.
 class RowProbe : public OpProbe {
  public:
   RowProbe(const Node& node, const Items& items, function_ref<bool(const Value*)> is_by_item)
@@ -94,7 +94,7 @@ class RowProbe : public OpProbe {
     }
   }
 
-  // An element that depends on a line of the operand along `axis`: of ArgMax, CumSum, TopK.
+  // For an element that depends on a whole line of the operand along `axis`: ArgMax, CumSum, TopK.
   void FollowLine(int64_t axis) {
     const Shape& shape = node_->operand(0)->type.shape;
     Exprs index = index_;
@@ -106,7 +106,7 @@ class RowProbe : public OpProbe {
     Look(node_->operand(0), index);
   }
 
-  // An element of an operand that the result's element depends on.
+  // Checks an element of an operand on which the result's element depends.
   void Look(const Value* value, ArrayRef<Expr> index) {
     if (!is_by_item_(value)) {
       if (std::any_of(index.begin(), index.end(), [&](const Expr& at) { return IsOfItem(at); }))

@@ -12,7 +12,7 @@ namespace {
 
 using Nodes = std::vector<std::unique_ptr<Node>>;
 
-// Where each value of the nodes is read last, by place among them; outputs are behind them all.
+// The index of the last node that reads each value; for outputs, the number of nodes.
 DenseMap<const Value*, size_t> LastReaders(const Graph& graph, const Nodes& nodes) {
   DenseMap<const Value*, size_t> last;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -22,13 +22,13 @@ DenseMap<const Value*, size_t> LastReaders(const Graph& graph, const Nodes& node
   return last;
 }
 
-// The end of a segment from `start` on: among the places before which at least half of `most` nodes
-// and at most all of them are, one that the fewest values cross.
+// Finds the end of a segment that begins at `start`. The segment has `most` / 2 to `most` nodes;
+// among the possible cuts, the one is taken that the fewest values cross.
 class CutFinder {
  public:
   CutFinder(const Nodes& nodes, const DenseMap<const Value*, size_t>& last_reader)
       : crossing_(nodes.size() + 2) {
-    for (size_t i = 0; i < nodes.size(); ++i) {  // first how many more than at the place before
+    for (size_t i = 0; i < nodes.size(); ++i) {  // first, the difference to the cut before
       for (const auto& result : nodes[i]->results) {
         const auto found = last_reader.find(result.get());
         if (found == last_reader.end()) continue;
@@ -49,10 +49,10 @@ class CutFinder {
   }
 
  private:
-  std::vector<int64_t> crossing_;  // how many values are made before a place and read behind it
+  std::vector<int64_t> crossing_;  // by cut: the number of values made before and read after it
 };
 
-// Some of a graph's nodes as a graph of their own, until they are given back.
+// Holds some nodes of a graph as a graph of their own, until GiveBack returns them.
 class Segment {
  public:
   Segment(const Graph& whole, Nodes nodes) {
@@ -70,10 +70,10 @@ class Segment {
     }
   }
 
-  // Its outputs are the values that are read outside.
+  // Its outputs are the values of the segment that other nodes or the caller read.
   Graph& graph() { return graph_; }
 
-  // Moves the nodes behind those of `whole`, where new values get names that nothing has.
+  // Appends the nodes to those of `whole`; new values get names that are unique there.
   void GiveBack(Graph& whole) {
     for (Value*& output : graph_.outputs) output = Outside(output);
     for (auto& node : graph_.nodes) {
@@ -87,7 +87,8 @@ class Segment {
   }
 
  private:
-  // What stands here for a value of the whole graph: itself, a copy of the constant, or an input.
+  // What represents a value of the whole graph here: the value itself, a copy of the constant, or
+  // an input.
   Value* Inside(Value* value) {
     Value*& inside = inside_[value];
     if (inside != nullptr) return inside;
@@ -111,12 +112,12 @@ class Segment {
 
   Graph graph_;
   DenseMap<const Value*, Value*> inside_;   // by value of the whole graph
-  DenseMap<const Value*, Value*> outside_;  // by what stands here for a value of the whole graph
-  std::set<std::string> names_;             // that results here have had in the whole graph
+  DenseMap<const Value*, Value*> outside_;  // the other way round
+  std::set<std::string> names_;  // names that results of the segment had in the whole graph
 };
 
-// Runs the pass on `nodes`, which it puts behind those of the graph. `exits`: those of their
-// results that others read, which get what they have become.
+// Runs the pass on `nodes` and appends the resulting nodes to the graph. `exits`: the results of
+// `nodes` that are read elsewhere; on return, the values that replace them.
 Result<bool> RunOn(Nodes nodes, ValueList& exits, Graph& graph, PassFunction pass,
                    const PassOptions& options, PassReport& report) {
   Segment segment(graph, std::move(nodes));

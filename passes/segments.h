@@ -6,10 +6,11 @@
 
 namespace fusec {
 
-// Passes that fuse look at the whole graph for every kernel that they make, so their time grows
-// with its square. A graph of more than `most` nodes is cut into segments of at most `of_segment`,
-// each a graph that takes what the segments before it make as inputs, and the pass runs on one
-// after the other. Nothing is fused over a cut, which is made where few values cross.
+// Fusion passes look at the whole graph for every kernel that they form, so their time grows with
+// the square of its size. RunInSegments therefore cuts a graph of more than `most` nodes into
+// segments of at most `of_segment` nodes and runs the pass on one segment after the other. Each
+// segment is a graph of its own, whose inputs include the values that earlier segments make.
+// Nothing is fused across a cut; cuts are made where few values cross.
 struct SegmentSizes {
   size_t most = 2048, of_segment = 768;
 };

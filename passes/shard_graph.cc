@@ -66,22 +66,22 @@ void KeepWhatIsRead(Graph& graph) {
 
 namespace {
 
-// Columns of an output of a shard, or all of it.
+// Some columns of an output of a shard, or the whole output.
 struct Columns {
   size_t shard = 0;
   std::string output;
   TensorType output_type;
-  int64_t first = -1, count = 0;  // first: -1 for all of the output
+  int64_t first = -1, count = 0;  // `first` is -1 for the whole output
 };
 
-// One of the values that cross from a shard, in one or two pieces (TypesOnWire).
+// A value that crosses from a shard, in one or two pieces (TypesOnWire).
 struct Crossing {
   std::string value;
   std::vector<Columns> pieces;
-  int64_t first_column = -1;  // of the value, where only some of its columns cross; or -1
+  int64_t first_column = -1;  // the first column of the value that crosses; -1 if all columns do
 };
 
-// Writes a value down as it crosses, and reads it again.
+// Encodes a value for the wire, and decodes it.
 class WireCoder {
  public:
   WireCoder(Builder& builder, Wire wire) : builder_(builder), wire_(wire) {}
@@ -140,18 +140,18 @@ class ShardBuilder {
     }
   }
 
-  // The shard's graph; `crossings` tells where the values are.
+  // Returns the shard's graph, and appends to `crossings` where its outputs hold each value.
   std::unique_ptr<Graph> Finish(std::vector<Crossing>& crossings) {
     shard_->outputs.clear();
     shard_->output_names.clear();
-    shard_->run_time_sizes.clear();  // those are the dense part's
+    shard_->run_time_sizes.clear();  // only the dense part has them
     std::vector<Piece> pieces;
     for (const Leaving& leaving : crossing_) {
       for (Value* piece : coder_.Encoded(leaving.value))
         pieces.push_back({crossings.size(), piece});
       crossings.push_back({leaving.name, {}, leaving.first_column});
     }
-    std::vector<std::pair<std::string, std::vector<Piece>>> groups;  // that fit side by side
+    std::vector<std::pair<std::string, std::vector<Piece>>> groups;  // pieces that fit side by side
     for (size_t i = 0; i < pieces.size(); ++i) {
       const std::string key = KeyOf(pieces[i].value->type, i);
       const auto group = std::find_if(groups.begin(), groups.end(),
@@ -175,11 +175,11 @@ class ShardBuilder {
   struct Leaving {
     std::string name;  // in the whole graph
     Value* value = nullptr;
-    int64_t first_column = -1;  // as a crossing has it
+    int64_t first_column = -1;  // see Crossing
   };
 
-  // Leaves the part's rows in the constants, and zeros of what ids choose of the others. Adding
-  // -0.0 changes no float, and 0 no integer.
+  // Cuts the constants to the part's rows, and makes look-ups of other rows give zeros. Floats get
+  // -0.0, since adding -0.0 changes no float; integers get 0.
   void CutRows(const TablePart& part) {
     for (const std::string& name : part.constants) CutConstant(*values_.at(name)->producer, part);
     std::map<const Value*, Value*> is_here;
@@ -206,7 +206,8 @@ class ShardBuilder {
     return found;
   }
 
-  // Leaves the part's columns in the table, and in all that is computed of it before the seam.
+  // Cuts the table, and all values that are computed from it before the seam, to the part's
+  // columns.
   void CutColumns(const TablePart& part) {
     const int64_t width = part.end_column - part.first_column;
     Node& constant = *values_.at(part.constants.front())->producer;
@@ -258,7 +259,7 @@ class ShardBuilder {
   Value* Number(int64_t value, const Value* ids) {
     return builder_.Constant(TensorData::From<int64_t>(ids->type.dtype, {}, {value}));
   }
-  // Row numbers; negative ids count from the end.
+  // The row numbers of ids; negative ids count from the end of the table.
   Value* RowsOf(Value* ids, const TablePart& part) {
     Value*& rows = rows_[{ids, part.table}];
     if (rows == nullptr) {
@@ -268,7 +269,8 @@ class ShardBuilder {
     }
     return rows;
   }
-  // The first part has all that is below its end, and the last all from its first row on.
+  // Whether each id belongs to the part. Ids before the table belong to the first part, ids behind
+  // it to the last.
   Value* IsHere(Value* ids, const TablePart& part) {
     Value* rows = RowsOf(ids, part);
     Value* here = nullptr;
@@ -280,8 +282,8 @@ class ShardBuilder {
     }
     return here;
   }
-  // Those of rows before the whole table are far below the part's, where an id cannot count from
-  // its end.
+  // Ids relative to the part; 0 for ids of other parts. Ids before the whole table stay so far
+  // below 0 that the part does not read them as counted from its end, so that they fail the run.
   Value* LocalIds(Value* ids, Value* is_here, const TablePart& part) {
     const int64_t shift = part.first_row == 0 ? part.rows : part.first_row;
     Value* rows = RowsOf(ids, part);
@@ -316,7 +318,8 @@ class ShardBuilder {
     return leading.ToString();
   }
 
-  // Pieces of a value come in order: the dtypes of several differ, and so their groups do.
+  // The pieces of one value are added in order, in separate outputs: their dtypes differ, and so do
+  // their groups.
   void AddOutput(ArrayRef<Piece> members, std::vector<Crossing>& crossings) {
     ValueList parts;
     for (const Piece& member : members) parts.push_back(member.value);
@@ -354,7 +357,8 @@ class ShardBuilder {
   std::vector<Leaving> crossing_;
 };
 
-// Puts what crosses in the place of what computed it.
+// Builds the dense part: replaces the nodes before the seams by inputs that receive the values that
+// cross.
 class DenseBuilder {
  public:
   DenseBuilder(const Graph& graph, Wire wire)
@@ -415,8 +419,8 @@ class DenseBuilder {
   WireCoder coder_;
   const std::map<std::string, Value*> values_;
   std::map<std::string, Value*> inputs_;  // by output of a shard
-  std::map<std::string, Value*> sums_;    // by value that crosses
-  // The same of those that cross by columns, and by their first column.
+  std::map<std::string, Value*> sums_;    // by value that crosses: the sum over the parts so far
+  // By value that crosses in ranges of columns, and by the first column: the range.
   std::map<std::string, std::map<int64_t, Value*>> columns_;
 };
 

@@ -11,10 +11,10 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kShortestShare = 512;  // terms
-constexpr int64_t kLittle = 4;           // times as many bytes has the operand as all the parts
-constexpr int64_t kPack = 4;             // elements of 16 bytes
+constexpr int64_t kLittle = 4;  // the operand must have so many times the partial sums' bytes
+constexpr int64_t kPack = 4;    // elements of 16 bytes
 
-// How many parts a sum is cut into; 1 leaves it whole.
+// The number of parts that a sum is split into; 1 leaves it whole.
 int64_t SharesOf(int64_t terms, int64_t columns) {
   int64_t shares = 1;
   if (terms < kFewestSharedTerms) return shares;
@@ -28,7 +28,7 @@ int64_t SharesOf(int64_t terms, int64_t columns) {
   return shares;
 }
 
-// Whether a loop makes `value`, which then may store it in any order.
+// Whether a loop makes `value`, which can then store it in any order.
 bool IsMadeByLoop(const Value* value) {
   while (value->producer != nullptr && value->producer->kind == OpKind::kReshape)
     value = value->producer->operand(0);
@@ -36,7 +36,7 @@ bool IsMadeByLoop(const Value* value) {
          GetOpDef(value->producer->kind).op_class == OpClass::kPointwise;
 }
 
-// [rows, terms] as [shares, rows, terms / shares].
+// Reshapes [rows, terms] to [shares, rows, terms / shares].
 Value* Shared(Builder& builder, Value* matrix, int64_t shares) {
   const Shape& shape = matrix->type.shape;
   const Shape cut = {shape[0], shares, *shape[1].AsConstant() / shares};
@@ -46,7 +46,7 @@ Value* Shared(Builder& builder, Value* matrix, int64_t shares) {
                       matrix->name + "_shares");
 }
 
-// Weights of [columns, terms] if they are `transposed`, else of [terms, columns], likewise.
+// The same for weights, which are [columns, terms] if `transposed`, and otherwise [terms, columns].
 Value* SharedWeights(Builder& builder, Value* weights, bool transposed, int64_t shares) {
   if (transposed) return Shared(builder, weights, shares);
   const Shape& shape = weights->type.shape;

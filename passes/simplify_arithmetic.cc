@@ -19,7 +19,7 @@ bool AllElements(const Value* value, bool (*holds)(double)) {
   return true;
 }
 
-// Whether no element is negative or -0; NaN may be.
+// Whether no element can be negative or -0; elements may be NaN.
 bool IsNeverNegative(const Value* value, int depth = 0) {
   constexpr int kDeepest = 8;
   if (AllElements(value, [](double x) { return !std::signbit(x); })) return true;

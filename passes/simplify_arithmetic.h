@@ -4,8 +4,9 @@
 
 namespace fusec {
 
-// A cheaper form of `node` (strength reduction), which `builder` inserts before it, or an operand
-// that equals it; null if there is neither. The pass canonicalize uses it for floats:
+// Strength reduction: returns a cheaper value that equals the result of `node`, either new nodes,
+// which `builder` inserts before it, or one of its operands; null if there is none. The pass
+// canonicalize uses it for floats:
 //
 //   x * 1, x / 1, x - 0, pow(x, 1)    x
 //   pow(x, 2)                         x * x               one rounding, where pow has one or more

@@ -4,18 +4,18 @@
 
 namespace fusec {
 
-// What the program of an artifact is for one value of an initializer only, as the program of the
-// weights does not compute it again.
+// One way in which the program of an artifact depends on the value of an initializer. The weights
+// program does not recompute it for new weights, so the program is right for this value only.
 struct Specialization {
   enum class Kind {
-    kDecided,  // a pass, or the importer, changed the graph by what the value is
-    kEqual,    // it is stored as one with `constant`, which has the same elements
-    kFrozen,   // a pass wrote `constant` down after its elements
+    kDecided,  // a pass, or the importer, changed the graph depending on the value
+    kEqual,    // it shares storage with `constant`, which has the same elements
+    kFrozen,   // a pass computed `constant` from its elements, in a way that is not recorded
   };
   Kind kind = Kind::kDecided;
-  std::string tensor;  // the initializer, as the model calls it
+  std::string tensor;  // the model's name of the initializer
   std::string hash;    // of its elements
-  std::string pass;    // that did it, or "import"
+  std::string pass;    // the pass that specialized the program, or "import"
   std::string constant = {};
   bool operator==(const Specialization&) const = default;
 };

@@ -13,7 +13,7 @@ namespace fusec {
 
 namespace {
 
-// Columns of a concatenation, and which rows of the weights they meet.
+// Columns of a concatenation, and the rows of the weights by which they are multiplied.
 struct Columns {
   ValueList parts;
   std::vector<std::pair<int64_t, int64_t>> rows;  // first, count
@@ -34,11 +34,11 @@ struct Columns {
 
 struct Seams {
   Columns of_request, of_items;
-  const Node* replication = nullptr;  // of one of the parts, as all others are replicated
+  const Node* replication = nullptr;  // that of one shared part; all others are replicated alike
 };
 
-// The smallest number of rows for which a part is multiplied once, and of its weights, where nobody
-// declared what comes once per request: a product more is a launch more.
+// The fewest rows that must share columns which the model itself replicates; the additional product
+// costs a launch.
 constexpr int64_t kFewestRows = 8;
 
 class Splitter {
@@ -70,7 +70,7 @@ class Splitter {
   }
 
  private:
-  // The parts of the product's rows, if they are of both kinds.
+  // The parts of the product's rows, if some are shared and some are not.
   std::optional<Seams> FindSeams(const Node& product) const {
     if (product.kind != OpKind::kMatMul || product.Int("transpose_a") != 0 ||
         product.operand(1)->type.rank() != 2 || !IsFloat(product.result()->type.dtype))
@@ -100,7 +100,8 @@ class Splitter {
     return seams;
   }
 
-  // The expand that gives many rows the columns of one, if that is what makes `part`.
+  // The expand that replicates the columns of one row to many rows, if `part` is made by one;
+  // otherwise null.
   static const Node* ReplicatedRows(const Value* part) {
     const Node* expand = part->producer;
     if (!expand || expand->kind != OpKind::kExpand) return nullptr;
@@ -112,7 +113,7 @@ class Splitter {
     }
     return rows >= kFewestRows ? expand : nullptr;
   }
-  // Whether both replicate along the same axes.
+  // Whether both expands replicate along the same axes.
   static bool AreAlike(const Node& first, const Node& second) {
     const Shape &a = first.operand(0)->type.shape, &b = second.operand(0)->type.shape;
     return first.kind == second.kind && a.size() == b.size() &&
@@ -124,7 +125,7 @@ class Splitter {
     Value* of_request = Multiply(product, seams.of_request, name + SharedSuffix(), builder);
     Value* of_items = Multiply(product, seams.of_items,
                                name + (has_requests_ ? "_of_items" : "_of_rows"), builder);
-    // The sum takes the place of the bias's sum, if there is one.
+    // If a bias is added to the product, the new sum replaces that addition.
     if (Node* biased = BiasOf(product, readers)) {
       const bool is_left = biased->operand(0) == product.result();
       Builder behind(graph_, PlaceOf(*biased));
@@ -161,7 +162,7 @@ class Splitter {
     return builder.Make(OpKind::kMatMul, {row, rows}, product.attributes, name);
   }
 
-  // The only reader of the product, if it adds one number per column.
+  // The only reader of the product, if it adds a bias of one number per column; otherwise null.
   Node* BiasOf(const Node& product, const ReaderMap& readers) const {
     if (!HasOneReader(graph_, readers, product.result())) return nullptr;
     Node* add = readers.at(product.result())[0];
@@ -173,7 +174,7 @@ class Splitter {
     return is_bias ? add : nullptr;
   }
 
-  // Concatenations that are no more stop nothing.
+  // Removes stops whose reader is a concatenation that has been removed.
   void ForgetStops() {
     std::set<std::string> names;
     for (const auto& node : graph_.nodes) {
@@ -191,8 +192,8 @@ class Splitter {
     return static_cast<size_t>(found - graph_.nodes.begin());
   }
 
-  // Makes `node` the sum of both, of which the request's is replicated unless the sum broadcasts
-  // it.
+  // Turns `node` into the sum of both products. The product of the shared columns is replicated,
+  // unless the sum can broadcast it.
   void SetSum(Node& node, Value* of_items, Value* of_request, const Node& replication,
               Builder& builder) const {
     if (replication.kind == OpKind::kGather) {

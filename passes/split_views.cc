@@ -17,7 +17,7 @@ bool CostsNothing(const Node& node) {
 
 Result<bool> SplitViews(Graph& graph, const PassOptions&, PassReport&) {
   bool changed = false;
-  // From the end, so that a view of a view is copied with its reader.
+  // Walks from the end, so that a view of a view is copied together with its reader.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     Node& node = *graph.nodes[i];
     if (!CostsNothing(node)) continue;

@@ -4,8 +4,8 @@
 
 namespace fusec {
 
-// Gives every reader its own copy of a view, and of values without operands, such as a range.
-// Copies cost nothing inside a kernel, while a shared view would have to be stored.
+// Gives every reader its own copy of a view, and of nodes without operands, such as a range. Copies
+// cost nothing inside a kernel, while a shared view would have to be stored.
 //
 //   %t = transpose(%x) {...}           %t = transpose(%x) {...}
 //   %a = add(%t, %b)             =>    %t_1 = transpose(%x) {...}

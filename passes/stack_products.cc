@@ -14,10 +14,10 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kPackBytes = 16;  // of one load, of which rows should be multiples
-constexpr int64_t kShortRow = 32;   // elements, below which that matters little (pad-depth)
+constexpr int64_t kPackBytes = 16;  // bytes of one load; rows should be multiples of it
+constexpr int64_t kShortRow = 32;   // elements; for shorter rows it matters little (pad-depth)
 
-using Nodes = std::vector<Node*>;  // one of every chain
+using Nodes = std::vector<Node*>;  // one node of each chain
 using Layers = NodeSet;
 
 OpClass ClassOf(const Node& node) { return GetOpDef(node.kind).op_class; }
@@ -34,7 +34,8 @@ bool IsLarge(const Node& layer) {
 
 int64_t DepthOf(const Node& layer) { return RightWeights(layer)->terms(); }
 
-// What leads from a layer to the last one behind it: chains of equal words go together.
+// Describes the ops from a layer to the last layer after it; chains with equal descriptions may be
+// stacked.
 std::string WordsOf(const ReaderMap& readers, const Layers& layers, const Node& layer) {
   const TensorType& type = layer.result()->type;
   std::string words = std::string(DtypeName(type.dtype)) + " " + type.shape[0].ToString();
@@ -53,7 +54,7 @@ std::string WordsOf(const ReaderMap& readers, const Layers& layers, const Node& 
   return to_last_layer;
 }
 
-// Whether a product that is none of `others` makes `value`, with pointwise ops behind it.
+// Whether `value` is made by a product that is not in `others`, followed by pointwise ops.
 bool IsBehindAProduct(const Value* value, const Layers& others, ValueSet& seen) {
   const Node* node = value ? value->producer : nullptr;
   if (!node || others.count(node) || !seen.insert(value).second) return false;
@@ -63,7 +64,7 @@ bool IsBehindAProduct(const Value* value, const Layers& others, ValueSet& seen) 
                      [&](const Value* operand) { return IsBehindAProduct(operand, others, seen); });
 }
 
-// Whether a loop makes `value`, and could make it in another place.
+// Whether a loop makes `value`, so that it could store it elsewhere.
 bool IsMadeByALoop(const Value* value) {
   const Node* node = value->producer;
   while (node && node->kind == OpKind::kReshape) node = node->operand(0)->producer;
@@ -73,7 +74,7 @@ bool IsMadeByALoop(const Value* value) {
          (ClassOf(*node) == OpClass::kPointwise && !IsBehindAProduct(node->result(), {}, seen));
 }
 
-// Chains of equal layers, and what becomes of them.
+// Chains of equal layers, and the graph rewrite that stacks them.
 class Chains {
  public:
   Chains(Graph& graph, const ReaderMap& readers, const Layers& layers, const PassOptions& options,
@@ -91,7 +92,7 @@ class Chains {
     DropEnds();
   }
 
-  // Kernels that are gone: a layer with its tail is one.
+  // The number of launches that stacking saves; a layer with its epilogue counts as one.
   int64_t SavedLaunches() const {
     const int64_t layers = std::count_if(steps_.begin(), steps_.end(), [](const Nodes& step) {
       return step[0]->kind == OpKind::kMatMul && IsLarge(*step[0]);
@@ -100,7 +101,7 @@ class Chains {
     int64_t copies = CopiesInputs() ? 1 : 0;
     for (const Nodes& step : steps_) {
       for (const Node* node : step) CollectStored(node->result(), stored, seen);
-      // One loop makes the outputs that are slices of one stack.
+      // One loop makes all outputs that are slices of the same stack.
       copies += std::any_of(step.begin(), step.end(),
                             [&](const Node* node) { return IsOutput(graph_, node->result()); });
     }
@@ -109,7 +110,7 @@ class Chains {
 
   void Rewrite() {
     Builder builder(graph_);
-    DenseMap<const Value*, Value*> stacks;  // by what the first chain has
+    DenseMap<const Value*, Value*> stacks;  // by value of the first chain
     for (const Nodes& step : steps_) {
       builder.set_provenance({});
       ValueList operands;
@@ -153,14 +154,15 @@ class Chains {
     return found == readers_.end() ? kNone : found->second;
   }
 
-  // The first operand that a chain makes, or null.
+  // The first operand of `node` that is made by a chain, or null.
   const Value* FirstOfChains(const Node& node) const {
     const auto found = std::find_if(node.operands.begin(), node.operands.end(),
                                     [&](const Value* v) { return places_.count(v) != 0; });
     return found == node.operands.end() ? nullptr : *found;
   }
 
-  // `node` of the first chain and what does the same in the others; empty if there is no such.
+  // `node` of the first chain and the nodes that do the same in the other chains; empty if a chain
+  // has none.
   Nodes PartnersOf(Node* node) const {
     const Value* known = FirstOfChains(*node);
     if (!known || IsTaken(*node)) return {};
@@ -207,14 +209,14 @@ class Chains {
     return first.chain == 0 && other.chain == chain && first.step == other.step;
   }
 
-  // The numbers of a constant operand, one or one per column.
+  // The elements of a constant operand: one number, or one per column.
   static std::optional<Factors> Factor(const Node& node, size_t operand) {
     return FactorsAlong(node.operands[operand], /*axis=*/1, /*rank=*/2);
   }
 
-  // Ops at the ends of the chains stay in what reads them, as they would without a stack: where a
-  // reduction makes them from a value that is stored anyway (fuse-matmul-tail), and where the
-  // kernel of a product would not.
+  // Removes ops at the ends of the chains that are better left to their readers, as without
+  // stacking: ops that a reduction computes from a value that is stored anyway (fuse-matmul-tail),
+  // and ops that the kernel of the product cannot compute.
   void DropEnds() {
     for (size_t i = steps_.size(); i-- > 0;) {
       const Nodes& step = steps_[i];
@@ -229,8 +231,8 @@ class Chains {
     }
   }
 
-  // Whether the library does a step in the call of the product, as a bias or relu that alone reads
-  // what is before it.
+  // Whether the library computes a step in the call of the product: a bias or a relu that is the
+  // only reader of its operand.
   bool IsInLibraryCall(const Nodes& step) const {
     const Value* made = FirstOfChains(*step[0]);
     const Node* before = made->producer;
@@ -266,8 +268,9 @@ class Chains {
            std::any_of(readers.begin(), readers.end(), [&](const Node* r) { return !IsTaken(*r); });
   }
 
-  // What would be stored by a kernel of its own, of `value` and what others make of it: outputs,
-  // and what products read, or kernels that read no slices.
+  // Collects, from `value` and the values made from it by views and pointwise ops, those that a
+  // kernel of their own must store: outputs, and operands of products and of other kernels that
+  // cannot read a slice.
   void CollectStored(const Value* value, ValueSet& stored, ValueSet& seen) const {
     if (!seen.insert(value).second) return;
     if (IsOutput(graph_, value) && !places_.count(value)) stored.insert(value);
@@ -284,7 +287,7 @@ class Chains {
     }
   }
 
-  // Whether a product that is no part of the chains is read in the same kernel as `node`.
+  // Whether the kernel that computes `node` also reads a product that is not part of the chains.
   bool IsOfAnotherProduct(const Node& node) const {
     Layers taken;
     for (const Nodes& step : steps_) taken.insert(step.begin(), step.end());
@@ -298,7 +301,7 @@ class Chains {
     });
   }
 
-  // Whether a kernel does nothing else but to bring the inputs together.
+  // Whether stacking the inputs takes a kernel that only copies.
   bool CopiesInputs() const {
     return !ReadOneInput() &&
            std::none_of(steps_[0].begin(), steps_[0].end(), [&](const Node* layer) {
@@ -307,7 +310,8 @@ class Chains {
            });
   }
 
-  // The depth of the stacked layers: that of the deepest, and whole packs of what is copied anyway.
+  // The depth of the stacked layers: that of the deepest layer, rounded up to whole packs where the
+  // inputs are copied in any case.
   int64_t Depth(const Nodes& step) const {
     int64_t depth = 0;
     for (const Node* layer : step) depth = std::max(depth, DepthOf(*layer));
@@ -316,7 +320,7 @@ class Chains {
     return pads ? CeilDiv(depth, pack) * pack : depth;
   }
 
-  // Operand number `i` of the stack's node, from the operands that the chains have there.
+  // Operand number `i` of the stacked node, made from that operand of each chain.
   Value* Stacked(Builder& builder, const Nodes& step, size_t i) const {
     if (step[0]->kind != OpKind::kMatMul) return StackedConstants(builder, step, i);
     if (i == 1) return StackedWeights(builder, step);
@@ -369,7 +373,7 @@ class Chains {
                        NameOf(*step[0]->operand(1)));
   }
 
-  // [count, 1, columns], or the one number that all have.
+  // The constants as [count, 1, columns], or the single number that all chains have.
   Value* StackedConstants(Builder& builder, const Nodes& step, size_t i) const {
     std::vector<Factors> factors;
     for (const Node* node : step) factors.push_back(*Factor(*node, i));
@@ -392,7 +396,7 @@ class Chains {
                        NameOf(*step[0]->operands[i]));
   }
 
-  // Gives those that read the chain's value outside of the chains its place in the stack.
+  // Gives readers of a chain's value outside of the chains a slice of the stack.
   void CutOut(Builder& builder, Value* stack, const Node& node, int64_t chain) const {
     Value* value = node.result();
     if (!IsReadOutside(value)) return;
@@ -407,13 +411,13 @@ class Chains {
   Graph& graph_;
   const ReaderMap& readers_;
   const Layers& layers_;
-  const bool own_tails_;  // kernels of ours, with any pointwise ops behind (fuse-matmul-tail)
+  const bool own_tails_;  // generated kernels compute any epilogue (fuse-matmul-tail)
   const Expr rows_;
-  std::vector<Nodes> steps_;  // in the order of the graph; the first is layers
+  std::vector<Nodes> steps_;  // in graph order; the first step consists of layers
   std::unordered_map<const Value*, Place> places_;
 };
 
-// What depends on one of `nodes`, and these.
+// The nodes that depend on one of `nodes`, and `nodes` themselves.
 NodeSet After(const Graph& graph, const Nodes& nodes) {
   NodeSet after(nodes.begin(), nodes.end());
   for (const auto& node : graph.nodes) {
@@ -424,7 +428,7 @@ NodeSet After(const Graph& graph, const Nodes& nodes) {
   return after;
 }
 
-// Rows that are much shorter would be zeros for the most part.
+// Whether the depths are similar; much shorter rows would consist mostly of padding.
 bool AreOfLikeDepth(const Nodes& layers, const Node& other) {
   constexpr int64_t kMostPercent = 125;
   int64_t least = DepthOf(other), most = least;

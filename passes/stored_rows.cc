@@ -15,7 +15,7 @@ namespace {
 constexpr double kGreatestE4M3 = 448;
 constexpr const char* kNames[] = {"int8", "int4", "fp8", "f16", "bf16"};  // as RowStorage
 
-// The least f32 that is not below `value`, so that quotients by it do not exceed their range.
+// The smallest f32 that is not below `value`, so that quotients by it stay within their range.
 float RoundedUp(double value) {
   const float nearest = static_cast<float>(value);
   return nearest < value ? std::nextafter(nearest, std::numeric_limits<float>::infinity())
@@ -24,7 +24,7 @@ float RoundedUp(double value) {
 
 bool IsF32(double value) { return std::isfinite(static_cast<float>(value)); }
 
-// One row of a table as doubles.
+// Reads one row of a table at a time, as doubles.
 class RowReader {
  public:
   RowReader(const TensorData& table, RowStorage storage)
@@ -54,7 +54,7 @@ class RowReader {
   std::vector<double> row_;
 };
 
-// Of integers of `bits` bits.
+// For storages of integers with `bits` bits.
 Result<StoredRows> StoreIntegers(const TensorData& table, RowStorage storage, int bits) {
   const int64_t rows = table.dims()[0], columns = table.dims()[1];
   const int64_t row_bytes = (columns * bits + 7) / 8;
@@ -98,8 +98,8 @@ Result<StoredRows> StoreFp8(const TensorData& table) {
   return stored;
 }
 
-// Of halves, which hold NaN and infinities, too: only a finite number that becomes infinite is
-// lost.
+// For f16 and bf16, which hold NaN and infinities as well: it is only an error if a finite number
+// becomes infinite.
 Result<StoredRows> StoreHalves(const TensorData& table, RowStorage storage) {
   const Dtype dtype = storage == RowStorage::kF16 ? Dtype::kF16 : Dtype::kBF16;
   StoredRows stored{TensorData(dtype, table.dims()), std::nullopt};

@@ -26,8 +26,8 @@ const std::vector<std::string>& RowStorageNames();
 //   fp8        u8[rows, columns]            f32[rows, 1]         e4m3[c] * scale
 //   f16, bf16  f16 or bf16[rows, columns]   none                 itself
 //
-// Rows of int4 hold two values a byte, the low bits first. `factors` are a row's scale and bias
-// next to each other, so that both lie in one 32-byte sector of memory.
+// Rows of int4 hold two values per byte, the low bits first. `factors` holds the scale and the bias
+// of each row next to each other, so that both lie in one 32-byte sector of memory.
 struct StoredRows {
   TensorData rows;
   std::optional<TensorData> factors;
@@ -38,20 +38,20 @@ struct StoredRows {
 //   int8, int4  bias = min, scale = (max - min) / (2^bits - 1), q = round((x - bias) / scale);
 //               an element moves by at most half of its row's scale, and constant rows are exact
 //               (FBGEMM's row-wise quantization with scale and bias in f32)
-//   fp8         scale = max |x| / 448, the greatest E4M3 number, and the quotients to the nearest
-//   f16, bf16   to the nearest, once
+//   fp8         scale = max |x| / 448 (the largest E4M3 number); x / scale is rounded to nearest
+//   f16, bf16   x is rounded to nearest, once
 //
-// Errors (ErrorKind::kModel) name the row: "row 17 holds nan, which int8 has no code for".
+// Errors (ErrorKind::kModel) name the row, as in "row 17 holds nan, which int8 has no code for".
 Result<StoredRows> StoreRows(const TensorData& table, RowStorage storage);
 
-// A table that is stored in another form than the model has it in.
+// A table that is stored in another form than in the model.
 struct StoredTable {
   std::string table;    // the model's name
   std::string storage;  // RowStorageName
   int64_t rows = 0, columns = 0;
   int64_t bytes_before = 0, bytes = 0;
-  // The constants of the graph that hold it, of which `factors` may be "". No manifest has them
-  // here.
+  // The names of the constants of the graph that hold the rows and the factors; `factors` may be
+  // "". They are empty if this was read from a manifest.
   std::string constant = {}, factors = {};
   bool operator==(const StoredTable&) const = default;
 };

@@ -11,8 +11,8 @@ namespace fusec {
 
 namespace {
 
-// Constants above this size do not go wherever the inputs go: they are tables themselves, or
-// weights.
+// Larger constants count as tables or weights, and are not copied to every machine that has the
+// inputs.
 constexpr int64_t kMostBytesOfConstant = 64 << 10;
 
 bool IsSmallConstant(const Value* value) {
@@ -20,7 +20,7 @@ bool IsSmallConstant(const Value* value) {
          value->type.Bytes().AsConstant().value_or(INT64_MAX) <= kMostBytesOfConstant;
 }
 
-// Whether an element of the result costs no more than some loads and functions.
+// Whether an element of the result costs no more than some loads and function calls.
 bool IsCheap(const Node& node) {
   const OpClass op_class = GetOpDef(node.kind).op_class;
   return node.results.size() == 1 && node.kind != OpKind::kSlotMatMul &&
@@ -28,8 +28,8 @@ bool IsCheap(const Node& node) {
           op_class == OpClass::kGather || op_class == OpClass::kReduction);
 }
 
-// Whether the node makes whole numbers of whole numbers, so that it gives the same wherever it is
-// computed: what puts the rows that a mask or lengths choose in their places is made of these.
+// Whether the node is an integer op of the kind that places the rows that a mask or lengths choose.
+// Integer results are the same on every machine.
 bool PlacesIntegers(const Node& node) {
   switch (node.kind) {
     case OpKind::kCumSum:
@@ -71,7 +71,7 @@ SeamFinder::SeamFinder(const Graph& graph, const std::set<std::string>& tables,
   }
 }
 
-// What can be computed beside one table.
+// Finds the nodes that can be computed beside one table, and the seam among them.
 class SeamFinder::Search {
  public:
   Search(const SeamFinder& finder, const std::vector<std::string>& constants, TableCut cut)
@@ -96,7 +96,8 @@ class SeamFinder::Search {
  private:
   struct Member {
     int component = 0;
-    // The ids whose rows it has, row by row; null where it has something made of several rows.
+    // The ids, if the node's rows are made row by row from the rows that these look up; null if
+    // they are made from several rows.
     const Value* ids = nullptr;
   };
 
@@ -137,7 +138,7 @@ class SeamFinder::Search {
         node.operand(2) != nullptr) {
       seam_.stays = "not only gathers along its rows read it";
     } else if (!finder_.IsBesideInputs(ids)) {
-      seam_.stays = "its ids are not computed of the inputs alone";
+      seam_.stays = "its ids are not computed from the inputs alone";
     } else if (cut_ == TableCut::kColumns && !HasPlainColumns(*node.operand(0))) {
       seam_.stays = "its rows are not stored column by column";
     } else {
@@ -153,7 +154,7 @@ class SeamFinder::Search {
     order_.push_back(&node);
   }
 
-  // The ids whose rows the node computes one by one of those of its operands.
+  // The ids, if the node computes each row from the same row of its operands; otherwise null.
   const Value* RowsOf(const Node& node, ArrayRef<const Member*> of_table) const {
     const Value* ids = of_table.front()->ids;
     const bool are_equal = std::all_of(of_table.begin(), of_table.end(),
@@ -174,7 +175,7 @@ class SeamFinder::Search {
         break;
     }
     if (GetOpDef(node.kind).op_class != OpClass::kPointwise) return nullptr;
-    // An operand of fewer dims would meet rows of other ids.
+    // An operand with fewer dims would be broadcast to rows of other ids.
     const bool are_aligned =
         std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
           return MemberOf(operand) == nullptr || operand->type.rank() == node.result()->type.rank();
@@ -182,7 +183,7 @@ class SeamFinder::Search {
     return are_aligned ? ids : nullptr;
   }
 
-  // Whether what the node makes of the sum of two values is the sum of what it makes of each.
+  // Whether the node is linear in the values of the table: f(a + b) = f(a) + f(b).
   bool IsLinear(const Node& node) const {
     const auto is_of_table = [&](int operand) {
       return MemberOf(node.operand(operand)) != nullptr;
@@ -214,8 +215,8 @@ class SeamFinder::Search {
     return constants_.size() == 1 && table.type.rank() == 2 && IsFloat(table.type.dtype);
   }
 
-  // Whether each column of the result is computed of the same column of what is of the table, and
-  // of what has no columns.
+  // Whether each column of the result is computed only from the same column of values of the table,
+  // and from values that have no columns.
   bool KeepsColumns(const Node& node) const {
     const TensorType& type = node.result()->type;
     if (type.rank() == 0) return false;
@@ -262,7 +263,7 @@ class SeamFinder::Search {
                        [&](const Node* reader) { return inside.count(reader) == 0; });
   }
 
-  // The bytes that cross where the first `count` nodes are inside.
+  // The bytes that cross if the first `count` nodes are computed beside the table.
   double BytesAcross(ArrayRef<const Node*> nodes, size_t count) const {
     const NodeSet inside(nodes.begin(), nodes.begin() + count);
     double bytes = 0;
@@ -274,7 +275,8 @@ class SeamFinder::Search {
     return bytes;
   }
 
-  // Of look-ups that meet before they could leave.
+  // Draws the seam for look-ups whose results are combined beside the table, and for the nodes that
+  // combine them.
   void DrawSeam(std::vector<const Node*>& nodes) {
     std::stable_partition(nodes.begin(), nodes.end(),
                           [&](const Node* node) { return IsTable(node->operand(0)); });
@@ -299,7 +301,7 @@ class SeamFinder::Search {
     }
   }
 
-  // Whether a node inside makes something of several of these rows.
+  // Whether a node beside the table combines several of these rows.
   bool IsSummed(const Node& rows, const NodeSet& inside) const {
     const auto readers = finder_.readers_.find(rows.result());
     return readers != finder_.readers_.end() &&
@@ -311,9 +313,9 @@ class SeamFinder::Search {
   const SeamFinder& finder_;
   const std::set<std::string> constants_;
   const TableCut cut_;
-  std::map<const Node*, Member> members_;  // looked up only
-  std::vector<const Node*> order_;         // of the members
-  std::vector<int> components_;            // by component, one that it was joined to
+  std::map<const Node*, Member> members_;  // never iterated
+  std::vector<const Node*> order_;         // the members, in graph order
+  std::vector<int> components_;            // union-find: by component, its parent
   std::set<std::string> crossing_;
   TableSeam seam_;
 };

@@ -9,50 +9,52 @@
 
 namespace fusec {
 
-// Where what is looked up in an embedding table leaves the machine that holds it.
+// The seam of an embedding table: the values that leave the machine which holds the table.
 //
-// Beside a table stands whatever can be computed there of its rows and of the model's inputs:
-// masks, weights of ids, sums of bags. The seam is drawn where the fewest bytes cross it, and of
-// several such places at the first. Values are named as in the graph.
+// The machine that holds a table also computes what needs only its rows and the model's inputs,
+// such as masks, weights of ids, and sums of bags. The seam lies where the fewest bytes cross; if
+// several places are equal, it lies at the first of them. Values have the names of the graph.
 //
 //   %rows  = gather(%table, %ids) {axis = 0}      : f32[batch, 20, 64]
 //   %sum   = reduce_sum(%rows) {axes = [1], ...}  : f32[batch, 64]      <- crosses
 //   %dense = concat(%sum, %features) ...
 struct TableSeam {
-  // Rows that the ids choose, as a table that is cut by rows has them: those that another part has
-  // are to be left out there. All that is computed of them before the seam is linear in them, so
-  // that the parts add up.
+  // Rows of a table that is cut by rows, looked up by `ids`. Each part must replace the rows that
+  // another part holds by zeros. Everything that is computed from the rows before the seam is
+  // linear in them, so that the results of the parts add up.
   struct PartialRows {
     std::string rows, ids;
   };
 
   std::string stays;  // why the table must stay with the rest of the model; "" if it need not
   std::vector<std::string> crossing;  // in the graph's order
-  std::vector<PartialRows> partial;   // of a table that is cut by rows
-  // Of a table that is cut by columns: all before the seam that has a column for each of its own.
+  std::vector<PartialRows> partial;   // for a table that is cut by rows
+  // For a table that is cut by columns: the values before the seam that have a column for each
+  // column of the table.
   std::vector<std::string> by_columns;
-  Expr look_ups;  // rows that a run reads
-  Expr bytes;     // that cross
+  Expr look_ups;  // number of rows that a run looks up
+  Expr bytes;     // number of bytes that cross
 };
 
-// How a table is taken apart: not at all, into ranges of its rows, or into ranges of its columns,
-// whose parts stand side by side on the last axis of what crosses.
+// How a table is cut: not at all, into ranges of rows, or into ranges of columns. The results of
+// column parts are put side by side along the last axis of the values that cross.
 enum class TableCut { kNone, kRows, kColumns };
 
 // Finds the seams of a graph without regions.
 class SeamFinder {
  public:
-  // `tables`: the constants that hold rows of embedding tables, or their factors, by name. `sizes`:
-  // by symbol, those that bytes are counted for.
+  // `tables`: the names of the constants that hold rows of embedding tables, or their factors.
+  // `sizes`: the value of each symbol for which bytes are counted.
   SeamFinder(const Graph& graph, const std::set<std::string>& tables,
              std::map<std::string, int64_t> sizes);
 
-  // Of the table that these constants hold, of which every look-up reads the same rows.
+  // The seam of the table that these constants hold together; every look-up reads the same rows of
+  // all of them.
   TableSeam Find(const std::vector<std::string>& constants, TableCut cut) const;
 
-  // Whether a value is computed of inputs and small constants alone, without a product: wherever
-  // the inputs are it may be computed. Whole numbers may be counted, sorted and scattered for it,
-  // as is done to place the ids that a mask chooses.
+  // Whether a value is computed from inputs and small constants alone, without matrix products, so
+  // that any machine that has the inputs can compute it. It may include cumulative sums, sorts and
+  // scatters of integers, as are used to place the ids that a mask chooses.
   bool IsBesideInputs(const Value* value) const { return beside_inputs_.count(value) != 0; }
 
  private:

@@ -14,7 +14,7 @@ bool ReadsWeightsAcross(const Node& node) {
   return IsConstant(weights) && weights->type.rank() >= 2 && IsFloat(weights->type.dtype);
 }
 
-// Of the last two axes of `rank`.
+// The permutation of `rank` axes that swaps the last two.
 std::vector<int64_t> Turned(int64_t rank) {
   std::vector<int64_t> perm(rank);
   std::iota(perm.begin(), perm.end(), 0);

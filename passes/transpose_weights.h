@@ -4,8 +4,8 @@
 
 namespace fusec {
 
-// Transposes constant weights, so that each column is contiguous along the depth, as product
-// kernels on a GPU read them:
+// Transposes constant weights, so that each column is contiguous along the depth (the summed axis),
+// as product kernels on a GPU read them:
 //
 //   %y = matmul(%x, %w)      =>      %t = transpose(%w)      which fold-constants computes
 //                                    %y = matmul(%x, %t) {transpose_b = 1}

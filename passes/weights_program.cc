@@ -96,7 +96,8 @@ const std::string& ModelNameOf(const Derivation& initializer,
   return named == names.end() ? initializer.name : named->second;
 }
 
-// Everything that the constants were made of, or that they stand for, each once, sources first.
+// All derivations that the constants were made from, or that were replaced by an equal constant,
+// each once, sources first.
 class Reached {
  public:
   explicit Reached(ArrayRef<FinalConstant> constants) {
@@ -119,7 +120,7 @@ class Reached {
 
 std::vector<FinalConstant> FinalConstants(ArrayRef<std::shared_ptr<const Graph>> graphs) {
   std::map<std::string, std::string> hashes;  // by name
-  std::set<std::string> hashed;               // names that end in one
+  std::set<std::string> hashed;               // names to which a hash was appended
   std::vector<FinalConstant> constants;
   for (const auto& graph : graphs) {
     for (const auto& node : graph->nodes) {

@@ -23,7 +23,7 @@ selection=()
 case ${1:-} in
 --sanitize | --sanitize-compiler)
   folder=$root/build-sanitize
-  # oneDNN's and OpenMP's threads confuse the leak checker's look at thread-local storage.
+  # The threads of oneDNN and OpenMP make the leak checker misread thread-local storage.
   export ASAN_OPTIONS=intercept_tls_get_addr=0:detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   export FUSEC_CXXFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -g1"  # for generated kernels
   targets=(serving_tests)
@@ -38,7 +38,7 @@ case ${1:-} in
 --threads)
   folder=$root/build-threads
   selection=(-R '^serving_tests$')
-  # The model is compiled by the ordinary fusec. oneDNN orders its threads by futexes that ThreadSanitizer does not see.
+  # The ordinary fusec compiles the model. oneDNN synchronizes its threads by futexes, which ThreadSanitizer does not see.
   export FUSEC=$root/build/fusec FUSEC_ONEDNN=0
   export TSAN_OPTIONS="halt_on_error=1:suppressions=$root/tests/serving/thread_sanitizer.supp"
   export FUSEC_CXXFLAGS="-fsanitize=thread -g1"
@@ -76,7 +76,7 @@ esac
 status=0
 "$(dirname "$cmake")/ctest" --test-dir "$folder" --output-on-failure --parallel 2 "${selection[@]}" || status=$?
 
-# One line for all runners: what GoogleTest and the scripts printed, from ctest's log.
+# One line for all tests, from the lines of GoogleTest and the scripts in ctest's log.
 "$deps/venv/bin/python" - "$folder/Testing/Temporary/LastTest.log" "$status" <<'PYTHON'
 import re
 import sys

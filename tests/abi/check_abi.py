@@ -11,8 +11,8 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-# Only what fusec.h declares counts: to a program that is linked with the library, fusec_program is a pointer. Neither paths nor lines
-# are part of the description.
+# Only the declarations of fusec.h count: for a program that is linked with the library, fusec_program is just a pointer. Paths and line
+# numbers are not part of the description.
 DESCRIBE = ["abidw", "--drop-private-types", "--drop-undefined-syms", "--exported-interfaces-only", "--no-corpus-path",
             "--no-comp-dir-path", "--no-elf-needed", "--no-show-locs", "--type-id-style", "hash"]  # fmt: skip
 UPDATE = "python3 tests/abi/check_abi.py build/runtime/abi/libfusec_rt.so . --update"
@@ -31,7 +31,7 @@ def describe(library, headers, path):
 
 
 def differences(old, new, *flags):
-    """What abidiff says, "" where nothing differs."""
+    """The output of abidiff; "" if nothing differs."""
     done = subprocess.run(["abidiff", *flags, old, new], capture_output=True, text=True)
     if done.returncode & 3:  # no comparison was made
         raise RuntimeError(done.stdout + done.stderr)
@@ -39,7 +39,7 @@ def differences(old, new, *flags):
 
 
 def incompatible(old, new):
-    """Functions and enumerators may be added; programs linked with the old library do not notice."""
+    """Functions and enumerators may be added, since that does not affect programs linked with the old library."""
     return differences(old, new, "--no-added-syms")
 
 
@@ -51,7 +51,7 @@ def remove(corpus, function):
 
 
 def breaking_changes(description):
-    """(what changes, the description afterwards): the least that the comparison must notice."""
+    """Pairs of a change and the description after it; these are the smallest changes that the comparison must detect."""
     corpus = ElementTree.parse(description).getroot()
     long_type = corpus.find(".//type-decl[@name='long int']").get("id")
 

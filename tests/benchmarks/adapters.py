@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Times LoRA models of the suite with adapters in slots (--adapters) beside the same model with its adapter merged.
+"""Times LoRA models of the suite with adapters in slots (--adapters), and the same models with their adapters merged.
 
     FUSEC=build/fusec python3 tests/benchmarks/adapters.py [--models lora_block:4,lora_mlp_1k:4096] [--dtype fp16] [--slots 64] [--rank 16]
         [--mixed 8] [--json FILE]
 
-A model is named with its batch. For each the script prints the device time of one run (the whole call on a CPU) of the merged model, and
-with slots where no row has an adapter, all rows have one, and each row has one of --mixed at random, with the ratio to the merged model.
-What a slot holds does not change the time, so none is loaded. It needs numpy and onnx.
+Models are given with their batch. For each, the script prints the device time of one run (on a CPU, the time of the whole call) of the
+merged model, and of the model with slots in three cases: no row uses an adapter, all rows use the same adapter, and each row uses one of
+--mixed adapters at random. The ratio is that of the last case to the merged model. The contents of a slot do not change the time, so no
+adapter is loaded. The script needs numpy and onnx.
 """
 
 import argparse
@@ -61,8 +62,8 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--device", default="", help="as for fusec bench")
     parser.add_argument("--target", default="", help="as for fusec compile")
-    parser.add_argument("--folder", type=Path, help="where models and artifacts are written for the time being")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument("--folder", type=Path, help="folder for temporary models and artifacts")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times fusec and its peers on the cells of models/suite.py, in one run on one machine with a GPU.
+"""Times fusec and its peers for the cells of models/suite.py, in one run on one machine with a GPU.
 
     FUSEC=build/fusec python3 tests/benchmarks/against_peers.py --results FILE.json [--only 'dlrm_dot/*/high,...']
         [--peers torch-eager,torch-compile,torch-max,xla,xla-scan,onnxruntime] [--minutes 8]
 
-A cell is WORKLOAD/BATCH/CLASS: `highest` strict float32, `high` TF32, `fp16` a model in half precision; with
-`/unmerged` behind it (--unmerged) low-rank adapters stay beside their layers for everybody. Every contestant of a
-cell is prepared (compiled, captured), then all take turns for --rounds rounds. What is measured, per round:
+A cell is WORKLOAD/BATCH/CLASS. The class is `highest` (strict float32), `high` (TF32) or `fp16` (a model in half precision); with
+`/unmerged` appended (--unmerged), low-rank adapters stay beside their layers for all contestants. All contestants of a cell are prepared
+(compiled, captured), and then take turns for --rounds rounds. Each round measures:
 
     device_us         time on the GPU of an inference: runs back to back that go round eight sets of random inputs. fusec and
                       PyTorch: one CUDA graph of eight inferences, replayed, which spares seven launches of a graph of
@@ -16,9 +16,9 @@ cell is prepared (compiled, captured), then all take turns for --rounds rounds. 
                       page-locked memory on both sides and one graph; XLA and onnxruntime take and give NumPy's arrays
     compile_s         fusec: the whole artifact for all batches, from ONNX; others: the first call
 
-Results accumulate in FILE: a contestant that a cell already has is left out, so that pieces of --minutes each can
-follow one another; fusec is measured again beside every peer, as only times of one run are compared. Failures are
-recorded with their cell. report.py makes a table and a chart of the file.
+Results accumulate in FILE: a contestant for which a cell already has results is skipped, so that the work can be done in several runs of
+--minutes each. fusec is measured again beside every peer, since only times of the same run are compared. Failures are recorded with their
+cell. report.py makes a table and a chart from the file.
 """
 import argparse
 import fnmatch
@@ -75,7 +75,7 @@ class Results:
         self.begin = time.monotonic()
 
     def missing(self, cell, peers, retry=False):
-        """Who has no times of this cell yet, and, unless to be tried again, has not failed at it."""
+        """The contestants that have no times for this cell yet and, without --retry, have not failed at it."""
         contests = self.data["cells"].get(cell, [])
         done = {peer for contest in contests for peer, entry in contest["results"].items()
                 if "device_us" in entry or ("failure" in entry and not retry)}
@@ -111,7 +111,7 @@ class Benchmark:
         self.environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor"),
                             "TRITON_CACHE_DIR": str(self.folder / "triton")}
         self.workers = {}
-        self.ahead_file = self.folder / "compiled_ahead.json"  # for the pieces that follow
+        self.ahead_file = self.folder / "compiled_ahead.json"  # for later runs
         known = self.ahead_file.exists()
         self.compiled_ahead = json.loads(self.ahead_file.read_text()) if known else {}  # seconds by cell
 
@@ -149,12 +149,12 @@ class Benchmark:
             worker.end()
 
     def model_of(self, name, precision):
-        """The type of a workload's numbers, and the file of its model."""
+        """The dtype of a workload, and the file of its model."""
         dtype = "fp16" if precision == "fp16" else "fp32"
         return dtype, suite.write_model(name, self.folder, dtype, self.arguments.scale)
 
     def inputs(self, name, dtype, batch):
-        """Files of the sets of inputs."""
+        """The files with the sets of inputs."""
         paths = []
         for seed in range(SETS):
             path = self.folder / f"{name}.{dtype}.{batch}.{seed}.npz"
@@ -164,7 +164,7 @@ class Benchmark:
         return paths
 
     def references(self, model, name, dtype, inputs):
-        """Per batch the file of the answers in double precision to the first set."""
+        """By batch, the file with the double-precision answers to the first set of inputs."""
         paths = {batch: str(self.folder / f"{name}.{dtype}.{batch}.reference.npy") for batch in inputs}
         missing = [batch for batch in inputs if not Path(paths[batch]).exists()]
         if missing:
@@ -193,7 +193,7 @@ class Benchmark:
 
 
 class Contest:
-    """The contestants of one group, prepared and measured in turns."""
+    """Prepares and measures the contestants of one group in turns."""
 
     def __init__(self, benchmark, group, model, batch_of, inputs, references):
         self.benchmark, self.group, self.model, self.batch_of = benchmark, group, model, batch_of
@@ -204,7 +204,7 @@ class Contest:
         self.fusec = Fusec(arguments.fusec, self.folder / "artifact", arguments.target, arguments.device,
                            self.folder / "kernels")
         self.ready, self.loaded = [], set()  # (cell, peer)
-        self.samples = {}  # (cell, peer) -> figure -> a spread of each round
+        self.samples = {}  # (cell, peer) -> figure -> statistics of each round
 
     def judge(self, cell, peer, answer):
         reference = self.references.get(self.batch_of[cell])
@@ -258,7 +258,7 @@ class Contest:
                 say(f"  {cell} {peer}: ready in {prepared['compile_s']:.1f} s")
 
     def forget_dead(self, worker_name):
-        """What a process had prepared has gone with it."""
+        """Forgets what was prepared in a process that has ended."""
         worker = self.benchmark.workers.get(worker_name)
         if worker is not None and worker.alive():
             return
@@ -268,7 +268,7 @@ class Contest:
             self.results.fail(cell, peer, "its process ended before it was measured")
 
     def round(self, number):
-        """Everyone once. Who begins changes from round to round."""
+        """Measures each contestant once; the one that begins changes from round to round."""
         contestants = ["fusec", *sorted({peer for _, peer in self.ready if peer != "fusec"})]
         shift = number % len(contestants)
         for contestant in contestants[shift:] + contestants[:shift]:
@@ -334,27 +334,27 @@ class Contest:
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", "--resume", required=True, type=Path, help="the file that results go to")
-    parser.add_argument("--only", help="cells or patterns of cells, with commas between them")
-    parser.add_argument("--peers", help="default: all, onnxruntime where it has its CUDA provider")
-    parser.add_argument("--retry", action="store_true", help="try again what has failed")
+    parser.add_argument("--results", "--resume", required=True, type=Path, help="file for the results")
+    parser.add_argument("--only", help="comma-separated cells or patterns of cells")
+    parser.add_argument("--peers", help="default: all; onnxruntime only if it has its CUDA provider")
+    parser.add_argument("--retry", action="store_true", help="repeat cells that failed")
     parser.add_argument("--unmerged", action="store_true", help="also cells with low-rank adapters left unmerged")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.16, help="of measuring a contestant of a cell a round")
-    parser.add_argument("--minutes", type=float, default=8, help="prepare no further contestant after these; what was prepared is measured")
+    parser.add_argument("--seconds", type=float, default=0.16, help="seconds of measuring per contestant, cell and round")
+    parser.add_argument("--minutes", type=float, default=8, help="then prepare no further contestant, and measure the prepared ones")
     parser.add_argument("--ahead", type=int, default=0, metavar="N",
-                        help="compile for max-autotune first, so many cells at a time (their compile_s are of then); then measure these")
+                        help="first compile for max-autotune, this many cells at a time (which affects compile_s), then measure them")
     parser.add_argument("--ids", choices=["uniform", "zipf"], default="uniform")
-    parser.add_argument("--scale", choices=suite.SCALES, default="full", help="others cut tables, for a trial")
-    parser.add_argument("--folder", help="where models lie (7 GB); kept, default: a temporary one")
+    parser.add_argument("--scale", choices=suite.SCALES, default="full", help="size of tables; others than full are for a trial")
+    parser.add_argument("--folder", help="folder for models (7 GB), which is kept; default: a temporary folder")
     parser.add_argument("--log", type=Path, default=Path(tempfile.gettempdir()) / "against_peers.log",
-                        help="what the peers' processes print")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be measured")
+                        help="file for the output of the peers' processes")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be measured")
     return parse_arguments(parser)
 
 
 def in_pieces(groups, cells):
-    """The items of `groups`, in lists whose groups have as many cells together, or more."""
+    """Splits the items of `groups` into lists that each have at least this many cells in total."""
     piece = []
     for item in groups.items():
         piece.append(item)

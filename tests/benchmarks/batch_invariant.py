@@ -4,10 +4,10 @@
     FUSEC=build/fusec python3 tests/benchmarks/batch_invariant.py [--models dlrm_dot,lola] [--batches 1,64,2048]
         [--precision high] [--dtype fp16] [--scale medium] [--tune] [--json FILE]
 
-For each model and batch the script prints the device time of one run (the whole call on a CPU) of an artifact whose kernels are chosen by
-the batch, and of one whose kernels serve every batch, and the ratio of the two. Both are timed one after the other, in two rounds, of which the
-better counts. --tune lets `fusec tune` choose the kernels of both, at the same sizes. It needs numpy and onnx; --folder must hold the tables of
-one model twice (2.9 GB at --scale full).
+For each model and batch, the script prints the device time of one run (on a CPU, the time of the whole call) of an artifact whose kernels
+are chosen by the batch, and of one that uses the same kernels for every batch, and their ratio. Both are timed one after the other in two
+rounds; the better round counts. With --tune, `fusec tune` chooses the kernels of both artifacts, at the same sizes. The script needs numpy
+and onnx; --folder must have room for twice the tables of one model (2.9 GB at --scale full).
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main():
     parser.add_argument("--models", default=",".join(MODELS), help="names of models/suite.py (default: %(default)s)")
     parser.add_argument("--batches", default="1,64,2048")
     add_model_arguments(parser, suite)
-    parser.add_argument("--folder", type=Path, help="where models and artifacts are written for the time being")
+    parser.add_argument("--folder", type=Path, help="folder for temporary models and artifacts")
     args = parser.parse_args()
     results = []
     for name in args.models.split(","):

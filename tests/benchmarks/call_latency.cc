@@ -1,11 +1,10 @@
-// An answer in a fresh process and the latency of later calls, as a server in C has them:
+// Measures the first answer of a fresh process, and the latency of later calls, as in a server written in C:
 //
 //     build/tests/call_latency ARTIFACT DEVICE SIZE SECONDS
 //
-// Prints "answered" when the first answer is in host memory, and then {"p50": .., "p99": ..,
-// "page_locked": {"p50": .., "p99": ..}, "device": {..}}, the microseconds of calls: from pageable
-// host memory to host memory, from memory of fusec_allocate_host to host memory, and, on a GPU,
-// from its memory to its memory. Every symbol has that size; ids are 0.
+// Prints "answered" when the first answer is in host memory, and then {"p50": .., "p99": .., "page_locked": {"p50": .., "p99": ..},
+// "device": {..}}, the microseconds of calls: from pageable host memory to host memory, from memory of fusec_allocate_host to host memory,
+// and, on a GPU, from GPU memory to GPU memory. Every symbol has the value SIZE; ids are 0.
 #include <dlfcn.h>
 #include <fusec/fusec.h>
 
@@ -25,7 +24,7 @@ void Check(fusec_status status) {
   std::exit(status);
 }
 
-// Memory of the program's GPU, full of zeros, by the driver, which the program has opened.
+// Allocates zeroed memory on the program's GPU, with the driver that the program has loaded.
 void* AllocateOnDevice(const char* device, size_t bytes) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
   const auto call = [&](const char* name, auto... arguments) {
@@ -49,7 +48,7 @@ void* AllocateOnDevice(const char* device, size_t bytes) {
   return reinterpret_cast<void*>(address);
 }
 
-// Where the inputs of the calls lie, and with kDevice the outputs too.
+// Where the inputs of the calls lie; with kDevice, the outputs lie there, too.
 enum class Place { kPageable, kPageLocked, kDevice };
 
 struct Input {
@@ -105,7 +104,7 @@ std::string Percentiles(fusec_context* context, const std::vector<Input>& inputs
   return text;
 }
 
-// Binds every output to memory of the GPU.
+// Binds every output to GPU memory.
 void BindOutputsOnDevice(const fusec_program* program, fusec_context* context, const char* device) {
   for (int i = 0; i < fusec_output_count(program); ++i) {
     fusec_tensor_info info;

@@ -2,11 +2,11 @@
 import dataclasses
 from html import escape
 
-ROW, GAP, TOP = 17, 10, 66           # heights in pixels: of a row, between workloads, above the first
+ROW, GAP, TOP = 17, 10, 66           # heights in pixels: of a row, of the gap between workloads, above the first row
 LEFT, BARS, RIGHT = 200, 420, 260    # widths: labels, bars, times
 CLASSES = {"highest": "strict float32", "high": "TF32", "fp16": "half"}
 
-# Pages show it as an image, in which the reader's scheme is known to the style sheet alone.
+# Pages show the chart as an image, where only the style sheet can tell whether the reader uses a light or a dark scheme.
 STYLE = """
 text { font: 11px system-ui, sans-serif; fill: #24292f }
 .title { font-size: 15px; font-weight: 600 } .soft { fill: #57606a }
@@ -29,7 +29,7 @@ class Bar:
 
 
 def tick_step(largest):
-    """A round distance that makes at most 8 ticks."""
+    """A round distance between ticks that gives at most 8 ticks."""
     return next(step for step in (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if largest / step <= 8)
 
 

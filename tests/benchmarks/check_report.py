@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""That report.py, fusions.py, growth.py and start_against_peers.py say of made-up results what they mean: whose time counts, who is wrong, what failed, what
-a fusion gains; that the suite has the cells it is said to have; and that processes take turns at a GPU."""
+"""Checks the output of report.py, fusions.py, growth.py and start_against_peers.py for made-up results (which time counts, which answers
+are wrong, what failed, what a fusion gains), the cells of the suite, and that processes take turns on the GPU."""
 import copy
 import json
 import subprocess
@@ -154,7 +154,7 @@ class Fusions(unittest.TestCase):
     def test_every_optional_pass_is_known(self):
         passes = fusions.optional_passes()
         self.assertIn("fuse-pointwise", passes)
-        self.assertNotIn("outline-regions", passes)  # a model does not compile without it
+        self.assertNotIn("outline-regions", passes)  # no model compiles without it
 
 
 class Growth(unittest.TestCase):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""That the suite's models, with cut tables, compile for a GPU in float32 and float16, and give the interpreter's and
-onnxruntime's answers on the CPU in float32, or with --all in both. lecture_main, dcnv2 and the transformer blocks of
-GPT-2 and Llama are left to the benchmark: their widths take minutes here.
+"""Checks that the suite's models, with cut tables, compile for a GPU in float32 and float16, and give the answers of the interpreter and of
+onnxruntime on the CPU in float32 (with --all also in float16). lecture_main, dcnv2 and the transformer blocks of GPT-2 and Llama are left
+to the benchmark, since their wide layers would take minutes here.
 
 usage: check_suite.py FUSEC [--all]
 """

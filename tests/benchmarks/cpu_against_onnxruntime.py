@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times every model of models/ on the CPU, fusec's artifact beside onnxruntime, with equal threads.
+"""Times every model of models/ on the CPU, with fusec and with onnxruntime, with the same number of threads.
 
     .deps/venv/bin/python tests/benchmarks/cpu_against_onnxruntime.py [--threads 2] [--json FILE] [--suite] [MODEL ...]
 
-Call latency: from inputs in host memory to outputs in host memory, in microseconds. Each is timed in `--rounds`
-rounds that alternate between the two; a round's figure is its median, the cell's figure the best round. With --suite
-the models are those of models/suite.py in float32, with tables of at most 10,000 rows and the batches of its cells.
-Both get the same inputs, ids from all rows of their tables.
+The figure is the latency of a call, from inputs in host memory to outputs in host memory, in microseconds. The two are timed alternately in
+`--rounds` rounds; the figure of a round is its median, and that of a cell is its best round. With --suite the models are those of
+models/suite.py in float32, with tables of at most 10,000 rows and the batches of its cells. Both get the same inputs, with ids from all
+rows of their tables.
 """
 import argparse
 import json
@@ -29,8 +29,8 @@ from machine import processor  # noqa: E402
 
 
 def random_inputs(artifact, batch):
-    """Standard normal floats; ids as `fusec bench` draws them, even over all rows of the table that they choose from,
-    each column of an input by itself, and offsets of bags ascending."""
+    """Random inputs: standard normal floats; ids as `fusec bench` draws them, uniform over all rows of the table that each column of an
+    input indexes; and ascending offsets of bags."""
     manifest = json.loads((artifact / "manifest.json").read_text())
     sizes = {symbol["name"]: batch for symbol in manifest["symbols"]}
     functions = {"min": min, "max": max, "mod": lambda a, b: a % b, "floordiv": lambda a, b: a // b}
@@ -46,7 +46,7 @@ def random_inputs(artifact, batch):
             inputs[tensor["name"]] = rng.standard_normal(shape).astype(np.float32)
             continue
         limits = np.array([value_of(limit) for limit in tensor.get("index_limits", ["1001"])])
-        if len(limits) > 1:  # of the places of one axis
+        if len(limits) > 1:  # different limits for the positions along one axis
             limits = limits.reshape([-1 if axis == tensor["index_axis"] else 1 for axis in range(len(shape))])
         if tensor["dtype"] == "f32":  # ids in some places, features in those of 0
             ids = rng.integers(0, np.maximum(limits, 1), size=shape)
@@ -58,7 +58,7 @@ def random_inputs(artifact, batch):
 
 
 def time_onnxruntime(session, inputs, seconds):
-    """Median microseconds of a call; Python's share is a few of them."""
+    """The median microseconds of a call, including a few of Python."""
     times = []
     session.run(None, inputs)
     end = time.perf_counter() + seconds
@@ -70,7 +70,7 @@ def time_onnxruntime(session, inputs, seconds):
 
 
 def time_fusec(artifact, inputs, threads, seconds):
-    """Median microseconds of a call on the inputs of that .npz file."""
+    """The median microseconds of a call with the inputs of that .npz file."""
     text = subprocess.run([FUSEC, "bench", artifact, "--device", "cpu", "--json", "--threads", str(threads),
                            "--seconds", str(seconds), "--inputs", inputs],
                           check=True, capture_output=True, text=True).stdout
@@ -78,7 +78,7 @@ def time_fusec(artifact, inputs, threads, seconds):
 
 
 def cells_of(arguments, folder):
-    """(name, path, batches) of every model to time."""
+    """The (name, path, batches) of every model to time."""
     if not arguments.suite:
         names = arguments.models or sorted(path.stem for path in (ROOT / "models").glob("*.onnx"))
         return [(name, ROOT / "models" / f"{name}.onnx", BATCHES) for name in names]
@@ -106,8 +106,8 @@ def main():
     parser.add_argument("--suite", action="store_true")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.3, help="of a round of either")
-    parser.add_argument("--json", help="write the cells here as well")
+    parser.add_argument("--seconds", type=float, default=0.3, help="seconds of a round of each")
+    parser.add_argument("--json", help="also write the cells to this file")
     arguments = parser.parse_args()
 
     cells = []

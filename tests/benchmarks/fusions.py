@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What each fusion and rewrite is worth: the time of a model with everything, and with that one left out.
+"""Measures the gain of each fusion and rewrite: times of a model with all passes, and with that pass left out.
 
     FUSEC=build/fusec python3 tests/benchmarks/fusions.py --results FILE.json [--markdown FILE.md] [--minutes 7]
 
-For every model and every optional pass of passes/passes.def the model is compiled with --disable-fusion PASS. Where that
-leaves the launches and kernels as they were, the pass has nothing to do there. Else both artifacts are timed
-(`fusec bench`: device time, inputs that go round), and a ratio above 1 is what the pass gains. Where it seems to lose, both are timed
-again in turns, and the better time of each counts. Compilations take all cores at first, times follow one by one. What --minutes
-leave over is measured by the next run with the same results.
+For every model and every optional pass of passes/passes.def, the model is compiled with --disable-fusion PASS. If launches and kernels stay
+the same, the pass has no effect on the model. Otherwise both artifacts are timed (`fusec bench`: device time, with several sets of inputs
+in turn); the ratio is above 1 if the pass gains. Where a pass seems to lose, both are timed again in turns, and the better time of each
+counts. Compilation uses all cores first; then artifacts are timed one by one. Measurements that do not fit into --minutes are made by the
+next run with the same results file.
 """
 import argparse
 import json
@@ -27,8 +27,8 @@ from machine import describe_machine, parse_arguments  # noqa: E402
 from report import geometric_mean, table, us  # noqa: E402
 
 BATCHES = (1, 128, 2048)
-# Files: those of models/, and of the small families those in which other passes find something. Names: of models/suite.py, with its
-# tables cut to 10,000 rows, and their dtype.
+# Files are those of models/, and the small models of other families on which further passes have an effect. Names are those of
+# models/suite.py, with tables cut to 10,000 rows, and the dtype.
 FILES = ["models/dlrm_dot.ts.onnx", "models/lecture_dlrm.ts.onnx", "models/lola.ts.onnx", "models/lora_block.ts.onnx",
          "models/lora_mlp.ts.onnx", "models/lora_mlp_256.ts.onnx", "tests/end_to_end/models/auto_int.ts.onnx",
          "tests/end_to_end/models/bags.ts.onnx", "tests/end_to_end/models/dcn_mixture.ts.onnx",
@@ -36,8 +36,8 @@ FILES = ["models/dlrm_dot.ts.onnx", "models/lecture_dlrm.ts.onnx", "models/lola.
          "tests/end_to_end/models/id_list.dynamo.onnx", "tests/end_to_end/models/lora_llama.ts.onnx"]
 SUITE = {"dlrm_dot": "fp32", "lecture_main": "fp32", "dcnv2_small": "fp32", "deep_fm": "fp32", "two_tower": "fp32",
          "lora_mlp_1k": "fp32", "lola": "fp32", "lora_block": "fp16"}
-MOST_BATCH = {"lora_block.fp16.medium": 128}  # where an activation of 2048 is gigabytes
-EVEN = 0.02  # ratios that are closer to 1 tell nothing
+MOST_BATCH = {"lora_block.fp16.medium": 128}  # an activation for batch 2048 would take gigabytes
+EVEN = 0.02  # a ratio closer to 1 than this counts as no difference
 
 
 def optional_passes():
@@ -46,7 +46,7 @@ def optional_passes():
 
 
 def models(patterns, folder):
-    """Name -> path, of the wanted ones."""
+    """Name -> path of the selected models."""
     wanted = {}
     for file in FILES:
         wanted[Path(file).name.removesuffix(".onnx")] = lambda file=file: ROOT / file
@@ -57,14 +57,14 @@ def models(patterns, folder):
 
 
 def what_runs(artifact, target):
-    """All of an artifact that decides what is launched: equal for two means that they run the same."""
+    """Everything in an artifact that determines what is launched: two artifacts with equal values run the same kernels."""
     manifest = json.loads((artifact / "manifest.json").read_text())
     sources = {path: text for path, text in manifest["files"].items() if not path.startswith("ir/")}
     return manifest["targets"][target]["steps"], sources
 
 
 class Variants:
-    """Artifacts of one model: "" with everything, the others without the pass of their name."""
+    """The artifacts of one model: "" has all passes, and each of the others lacks the pass of its name."""
 
     def __init__(self, arguments, folder):
         self.arguments, self.folder = arguments, folder
@@ -104,7 +104,7 @@ class Variants:
 
 
 def better(first, second):
-    """Of two measurements of the same the one with less noise on top."""
+    """The smaller of two measurements of the same artifact, which has less noise."""
     return first if first["us"]["median"] <= second["us"]["median"] else second
 
 
@@ -118,7 +118,7 @@ def lost(cells):
 
 
 def measure(variants, model, fusion, everything):
-    """The cells of a model and a pass. `everything` is the time with all passes, which a second look may better."""
+    """The cells of a model and a pass. `everything` is the time with all passes, which a second measurement may improve."""
     without = variants.bench(model, fusion)
     if lost(cells_of(model, fusion, everything, without)):
         for known, name in ((everything, ""), (without, fusion)):
@@ -128,7 +128,7 @@ def measure(variants, model, fusion, everything):
 
 
 def measure_model(variants, model, fusions, results, end):
-    """Adds the cells of a model and those passes; gives how many passes no time was left for."""
+    """Adds the cells of a model and these passes; returns the number of passes for which no time was left."""
     everything = None
     for number, fusion in enumerate(fusions):
         if time.monotonic() > end:
@@ -153,7 +153,7 @@ def row_of(cell):
 
 
 def markdown(results):
-    """The tables of a page: each fusion in one line, what lost, and every cell."""
+    """The tables of the page: one line per fusion, the cells where a fusion lost, and all cells."""
     cells = sorted(results["cells"], key=lambda cell: (cell["fusion"], cell["model"], cell["batch"]))
     by_fusion = {}
     for cell in cells:
@@ -181,9 +181,9 @@ def main():
     parser.add_argument("--results", required=True, type=Path)
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--only", nargs="*", help="parts of names of models")
-    parser.add_argument("--passes", nargs="*", default=optional_passes(), help="default: all that are optional")
-    parser.add_argument("--minutes", type=float, default=7, help="after which nothing new is begun (default: %(default)s)")
-    parser.add_argument("--seconds", default="0.05", help="of bench for each time (default: %(default)s)")
+    parser.add_argument("--passes", nargs="*", default=optional_passes(), help="default: all optional passes")
+    parser.add_argument("--minutes", type=float, default=7, help="after this time, nothing new is begun (default: %(default)s)")
+    parser.add_argument("--seconds", default="0.05", help="seconds of `fusec bench` for each time (default: %(default)s)")
     arguments = parse_arguments(parser)
     end = time.monotonic() + 60 * arguments.minutes
     arguments.scale, arguments.ids, arguments.rounds = "medium", "uniform", 2

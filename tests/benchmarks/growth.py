@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How times grow: of a DLRM with the batch, and of look-ups with the rows of their tables.
+"""Measures how the time of a DLRM grows with the batch, and how the time of look-ups grows with the rows of their tables.
 
     FUSEC=build/fusec python3 tests/benchmarks/growth.py --results FILE.json [--markdown FILE.md] [--svg FILE.svg] [--minutes 6.5]
 
@@ -9,8 +9,8 @@
   frequent). The bytes of a look-up are its id, its row and its part of the output; their rate is given as the share of
   --peak, 4.25 TB/s, which an H200 reaches when it copies.
 
-Device time of `fusec bench`, on 8 sets of inputs that go round. Results accumulate: what --minutes leave over is
-measured by the next run with the same results.
+Times are device times of `fusec bench`, with 8 sets of inputs in turn. Results accumulate: measurements that do not fit into --minutes are
+made by the next run with the same results file.
 """
 import argparse
 import json
@@ -40,7 +40,7 @@ IDS = ("uniform", "zipf")
 
 
 def look_up_model(tables, rows, dim):
-    """(model, weights): 26 rows of `dim` floats for each sample, from so many tables."""
+    """(model, weights) of a model that looks up 26 rows of `dim` floats for each sample, in this number of tables."""
     builder = suite_graphs.Builder("fp32")
     ids = builder.input([LOOK_UPS], integer=True)
     if tables == 1:
@@ -53,14 +53,14 @@ def look_up_model(tables, rows, dim):
 
 
 class Runner:
-    """Compiles one model at a time into a folder and times it."""
+    """Compiles one model at a time into a folder, and times it."""
 
     def __init__(self, arguments, folder):
         self.arguments, self.folder = arguments, Path(folder)
         self.environment = {**os.environ, "FUSEC_CACHE_DIR": str(self.folder / "cache")}
 
     def compile(self, make):
-        """`make(folder)` writes the model and gives its path; the model goes away once it is compiled."""
+        """`make(folder)` writes the model and returns its path; the model is deleted after compilation."""
         files, artifact = self.folder / "model", self.folder / "artifact"
         for folder in (files, artifact):
             shutil.rmtree(folder, ignore_errors=True)
@@ -77,7 +77,7 @@ class Runner:
 
 
 def measure_batches(runner, results):
-    """dlrm_dot; all batches in one go."""
+    """Measures dlrm_dot, with all batches in one run of `fusec bench`."""
     scale = runner.arguments.scale
     runner.compile(lambda folder: suite.write_model("dlrm_dot", folder, "fp32", scale))
     for cell in runner.bench(BATCHES, "uniform"):
@@ -162,11 +162,11 @@ def main():
     parser.add_argument("--results", required=True, type=Path)
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--svg", type=Path)
-    parser.add_argument("--most-bytes", type=float, default=4e9, help="of the tables of a model (default: %(default)g)")
-    parser.add_argument("--peak", type=float, default=4.25e12, help="bytes a second (default: %(default)g)")
-    parser.add_argument("--scale", choices=suite.SCALES, default="full", help="of dlrm_dot's tables")
-    parser.add_argument("--minutes", type=float, default=6.5, help="after which nothing new is begun (default: %(default)s)")
-    parser.add_argument("--seconds", default="0.2", help="of bench for each time (default: %(default)s)")
+    parser.add_argument("--most-bytes", type=float, default=4e9, help="limit for the tables of a model (default: %(default)g)")
+    parser.add_argument("--peak", type=float, default=4.25e12, help="bytes per second (default: %(default)g)")
+    parser.add_argument("--scale", choices=suite.SCALES, default="full", help="size of dlrm_dot's tables")
+    parser.add_argument("--minutes", type=float, default=6.5, help="after this time, nothing new is begun (default: %(default)s)")
+    parser.add_argument("--seconds", default="0.2", help="seconds of `fusec bench` for each time (default: %(default)s)")
     arguments = parse_arguments(parser)
     end = time.monotonic() + 60 * arguments.minutes
     arguments.ids, arguments.rounds = "uniform and zipf", 1

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Counts what one inference launches on the GPU: torch.compile in its default mode, and fusec.
+"""Counts the GPU launches of one inference with torch.compile in its default mode, and with fusec.
 
     FUSEC=build/fusec python3 tests/benchmarks/launches_against_torch.py [--json FILE] [--fusec-only]
 
-The modules of models/suite.py with cut tables at batch 128 (blocks at 2), strict float32, adapters unmerged in the
-module as in the ONNX file. PyTorch's launches are the kernels that its profiler sees per call, copies and memsets
-apart; where the profiler sees none, the nodes of a captured CUDA graph. fusec's are the steps of its artifact; with
---ncu also the kernels that Nsight Compute sees, as a product of cuBLASLt may be more than one. Exits with 1 if any model takes fusec more than a third of PyTorch's launches.
+The models are those of models/suite.py with cut tables, at batch 128 (transformer blocks at 2), in strict float32, with adapters unmerged
+in the module as in the ONNX file. PyTorch's launches are the kernels that its profiler records per call; copies and memsets are counted
+separately. If the profiler records none, they are the nodes of a captured CUDA graph. fusec's launches are the steps of its artifact; with
+--ncu also the kernels that Nsight Compute records, since a product of cuBLASLt may take more than one kernel. Exits with 1 if fusec needs
+more than a third of PyTorch's launches for any model.
 """
 import argparse
 import csv
@@ -25,7 +26,7 @@ MODELS = ["dlrm_dot_small", "lecture_small", "dcnv2_small", "deep_fm", "two_towe
           "lola", "lora_block"]
 BATCHES = {"lora_block": 2}  # of others:
 BATCH = 128
-CALLS = 4  # that are profiled
+CALLS = 4  # number of profiled calls
 KINDS = ("kernels", "copies", "memsets")
 
 
@@ -44,7 +45,7 @@ def fusec_launches(arguments, model, batch, folder):
 
 
 def seen_by_ncu(command):
-    """Names of the kernels that the command runs."""
+    """The names of the kernels that the command runs."""
     text = subprocess.run(["ncu", "--clock-control", "none", "--csv", "--metrics", "launch__grid_size", *command],
                           check=True, capture_output=True, text=True,
                           env={**os.environ, "FUSEC_CUDA_GRAPH": "0"}).stdout
@@ -55,7 +56,7 @@ def seen_by_ncu(command):
 
 
 def profiled(torch, call, folder):
-    """Per call what the profiler's trace has, by category."""
+    """The number of events per call in the profiler's trace, by category."""
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         for _ in range(CALLS):
@@ -74,7 +75,7 @@ def profiled(torch, call, folder):
 
 
 def captured(torch, call):
-    """The same from the nodes of a CUDA graph of one call."""
+    """The same, counted from the nodes of a CUDA graph of one call."""
     from cuda.bindings import runtime
 
     graph = torch.cuda.CUDAGraph(keep_graph=True)
@@ -128,8 +129,8 @@ def main():
     parser.add_argument("models", nargs="*", default=MODELS)
     parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
     parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("--fusec-only", action="store_true", help="without PyTorch and a GPU")
-    parser.add_argument("--ncu", action="store_true", help="count fusec's kernels with Nsight Compute, too")
+    parser.add_argument("--fusec-only", action="store_true", help="count only fusec's launches, which needs neither PyTorch nor a GPU")
+    parser.add_argument("--ncu", action="store_true", help="also count fusec's kernels with Nsight Compute")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""Line charts as SVG text, one below the other, with logarithmic sizes to the right; readable on light and dark pages."""
+"""Line charts as SVG text, one below the other, with a logarithmic x axis; readable on light and dark pages."""
 import dataclasses
 import math
 from html import escape
@@ -19,16 +19,16 @@ polyline.fp16 { fill: none; stroke: #2a9d8f } polyline.fourth { fill: none; stro
 @dataclasses.dataclass
 class Line:
     name: str
-    points: list          # (x, y), x above 0
+    points: list          # (x, y) with x > 0
 
 
 @dataclasses.dataclass
 class Plot:
     title: str
-    across: str           # what x is, and its unit
+    across: str           # label of the x axis, with its unit
     lines: list
-    logarithmic: bool     # whether y is, too
-    limit: float = None   # a value of y to draw a line at
+    logarithmic: bool     # whether the y axis is logarithmic, too
+    limit: float = None   # the y value of a horizontal line
     limit_name: str = ""
 
 
@@ -45,7 +45,7 @@ def count(value):
 
 
 def scale(values, length, logarithmic):
-    """What places a value on an axis of that length, and the axis' ticks."""
+    """A function that maps a value to its place on an axis of that length, and the ticks of the axis."""
     if logarithmic:
         ticks = decades(min(values), max(values))
         low, high = math.log10(ticks[0]), math.log10(ticks[-1])

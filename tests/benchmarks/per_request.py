@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Times a DLRM of one user and many items (dlrm_request of models/suite.py): as it is exported, with --per-request, with --request-map, and beside
+"""Times a DLRM of one user and many items (dlrm_request of models/suite.py): as exported, with --per-request, with --request-map, and in
 PyTorch.
 
     FUSEC=build/fusec python3 tests/benchmarks/per_request.py [--batches 512,2048] [--requests 1,8] [--precision highest] [--dtype fp16]
         [--scale medium] [--tune] [--torch] [--json FILE]
 
-For each batch the script prints the device time of one run (the whole call on a CPU) of the artifact that computes the user's part for every
-item, of the one that computes it once, and of the one with a map for each number of requests, with their ratios to the first. --torch adds
-torch.compile (max-autotune, in a CUDA graph) of a module that was split by hand: the user's part is computed for one row, and the first layer of
-the top MLP has a product for each part. It needs a GPU, and says how far the module's answers are from the artifact's. All are timed one after
-the other, in two rounds, of which the better counts. The script needs numpy and onnx.
+For each batch, the script prints the device time of one run (on a CPU, the time of the whole call) of three artifacts: one that computes
+the user's part for every item, one that computes it once, and, for each number of requests, one with a request map; with their ratios to
+the first. --torch adds torch.compile (max-autotune, in a CUDA graph) of a module that was split by hand: the user's part is computed for
+one row, and the first layer of the top MLP has one product for each part. This needs a GPU, and the script prints how much the module's
+answers differ from the artifact's. All are timed one after the other in two rounds; the better round counts. The script needs numpy and
+onnx.
 """
 
 import argparse
@@ -28,11 +29,11 @@ from program import add_model_arguments, benched, compiled, said  # noqa: E402
 NAME = "dlrm_request"
 OF_USER = "in0,in1,in2"
 ROUNDS = 2
-REPLAYS = 200  # of a CUDA graph between two events
+REPLAYS = 200  # replays of a CUDA graph between two events
 
 
 def build(model, folder, args):
-    """The artifacts by what they are."""
+    """The artifacts, by case."""
     flags = {"replicated": [], "split": ["--per-request", OF_USER], "mapped": ["--per-request", OF_USER, "--request-map"]}
     artifacts = {kind: folder / kind for kind in flags}
     for kind, artifact in artifacts.items():
@@ -42,7 +43,7 @@ def build(model, folder, args):
 
 
 class ByHand:
-    """The split module of PyTorch, its inputs, and the artifact's answers to them."""
+    """The split PyTorch module, its inputs, and the artifact's answers to them."""
 
     def __init__(self, model, artifact, batch, folder, args):
         import numpy as np
@@ -61,7 +62,7 @@ class ByHand:
         self.inputs = [torch.from_numpy(array).cuda() for array in arrays.values()]
 
     def prepare(self):
-        """Captures the compiled module; gives its relative L2 distance from the artifact's answers."""
+        """Captures the compiled module; returns the relative L2 distance of its answers from the artifact's."""
         torch = self.torch
         with torch.no_grad():
             compiled = torch.compile(self.module, mode="max-autotune-no-cudagraphs", dynamic=False)
@@ -108,9 +109,9 @@ def measure(model, artifacts, batch, folder, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", default="2048")
-    parser.add_argument("--requests", default="1,8", help="of artifacts with a map (default: %(default)s)")
+    parser.add_argument("--requests", default="1,8", help="numbers of requests for artifacts with a map (default: %(default)s)")
     add_model_arguments(parser, suite)
-    parser.add_argument("--torch", action="store_true", help="time a module of PyTorch, too")
+    parser.add_argument("--torch", action="store_true", help="also time a PyTorch module")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,4 +1,4 @@
-"""The program that benchmarks time: $FUSEC, or that of this build."""
+"""Runs the program that benchmarks time: $FUSEC, or that of this build."""
 
 import json
 import os
@@ -10,7 +10,7 @@ FUSEC = os.environ.get("FUSEC", str(Path(__file__).resolve().parents[2] / "build
 
 
 def said(*command):
-    """What a command of fusec prints; ends the benchmark if it fails."""
+    """The output of a fusec command; ends the benchmark if the command fails."""
     result = subprocess.run([FUSEC, *map(str, command)], stdout=subprocess.PIPE, text=True)
     if result.returncode != 0:
         sys.exit(f"fusec {command[0]} failed with exit code {result.returncode}")
@@ -18,7 +18,7 @@ def said(*command):
 
 
 def benched(artifact, *flags, device=""):
-    """`fusec bench`: the median microseconds of a run on the device (of the whole call on a CPU), and the report."""
+    """Runs `fusec bench`; returns the median microseconds of a run on the device (on a CPU, of the whole call), and the report."""
     chosen = ["--device", device] if device else []
     (report,) = json.loads(said("bench", artifact, *flags, "--json", *chosen))
     times = report.get("device_us") or report["call_us"]
@@ -26,18 +26,18 @@ def benched(artifact, *flags, device=""):
 
 
 def add_model_arguments(parser, suite):
-    """How a model of models/suite.py is written, compiled, tuned and timed, for `compiled` and `benched`."""
+    """Adds the arguments for writing, compiling, tuning and timing a model of models/suite.py, for `compiled` and `benched`."""
     parser.add_argument("--precision", default="highest", help="as for fusec compile")
     parser.add_argument("--dtype", choices=suite.NUMPY_DTYPES, default="fp32")
     parser.add_argument("--scale", choices=suite.SCALES, default="medium")
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--device", default="", help="as for fusec bench")
     parser.add_argument("--target", default="", help="as for fusec compile")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
 
 
 def compiled(model, artifact, flags, args, *dims):
-    """Compiles a model as the arguments say, and tunes it for `dims`, each NAME=SIZE,..., if they want it."""
+    """Compiles a model as the arguments say; with --tune also tunes it for `dims`, each NAME=SIZE,...."""
     target = ["--target", args.target] if args.target else []
     said("compile", model, "-o", artifact, "--matmul-precision", args.precision, *target, *flags)
     if args.tune:

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Runs a second of threads that share a model, through Python and in C, each thread with a context of its own.
+"""Measures the runs per second of threads that share a model, through Python and in C; each thread has a context of its own.
 
     PYTHONPATH=build/python python3 tests/benchmarks/python_threads.py [--threads 1,2,4,10 --seconds 1] [--device cpu] [--json FILE]
 
-The models are of `models/`: one whose run takes a microsecond, and one whose run takes long on a CPU. A thread calls `run_into` with arrays of
-NumPy; in C it is `fusec bench --contexts`. On a CPU, a run uses one core (FUSEC_NUM_THREADS=1), so that threads are all that there is to scale.
+There are two models from `models/`: one whose run takes a microsecond, and one whose run takes long on a CPU. In Python, a thread calls
+`run_into` with NumPy arrays; in C, `fusec bench --contexts` runs. On a CPU, each run uses one core (FUSEC_NUM_THREADS=1), so that only the
+number of threads scales.
 
-The lock of Python (GIL) is released while a model runs, unless handing it over would take longer, and held while a call converts its
-arguments. What a call takes longer through Python than in C therefore bounds the rate of all threads together; the last line has it, of the short
-model, where it is seen best. Other work on the machine disturbs both sides. It needs numpy and the Python package.
+Python's global lock (GIL) is released while a model runs, unless handing it over would take longer than the run; it is held while a call
+converts its arguments. The time that a call takes longer through Python than in C therefore limits the rate of all threads together. The
+last line prints it for the short model, where it shows best. Other work on the machine disturbs both measurements. The script needs numpy
+and the Python package.
 """
 
 import argparse
@@ -37,7 +39,7 @@ def inputs_of(model, batch):
 
 
 def runs_a_second(model, batch, count, seconds):
-    """Of `count` threads, all of which begin at once."""
+    """The rate of `count` threads, which all begin at once."""
     inputs = inputs_of(model, batch)
     ready = threading.Barrier(count)
 
@@ -46,7 +48,7 @@ def runs_a_second(model, batch, count, seconds):
             context = model.context()
             out = model(*inputs)
         except BaseException:
-            ready.abort()  # the others would wait for ever
+            ready.abort()  # the others would wait forever
             raise
         ready.wait()
         start, calls = time.perf_counter(), 0
@@ -77,10 +79,10 @@ def measure(name, batch, args, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", default="1,2,4,10", type=lambda text: [int(part) for part in text.split(",")])
-    parser.add_argument("--seconds", default=1.0, type=float, help="of a measurement")
-    parser.add_argument("--rounds", default=3, type=int, help="of which the best counts")
+    parser.add_argument("--seconds", default=1.0, type=float, help="seconds of a measurement")
+    parser.add_argument("--rounds", default=3, type=int, help="number of rounds; the best counts")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     os.environ["FUSEC_NUM_THREADS"] = "1"
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")

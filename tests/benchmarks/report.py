@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes a Markdown table and a chart of what against_peers.py measured.
+"""Makes a Markdown table and a chart from the results of against_peers.py.
 
     python3 tests/benchmarks/report.py FILE.json [--markdown FILE.md] [--svg FILE.svg]
 
-Times are compared within one run only. A contestant whose error is beyond its class's limit is listed as wrong and
-counts nowhere. The best peer of a cell is the one with the least time beside fusec's time of the same run.
+Only times of the same run are compared. A contestant whose error is above the limit of its class is listed as wrong and does not count. The
+best peer of a cell is the one with the smallest ratio of its time to fusec's time in the same run.
 """
 import argparse
 import json
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import chart
 
-# Largest relative L2 error against double precision: sums of up to 186,624 products in another order, with inputs
-# rounded to 10 bits (TF32), or with every tensor rounded to them.
+# The largest allowed relative L2 error against double precision: for sums of up to 186,624 products in another order, for inputs rounded to
+# 10 bits (TF32), and for all tensors rounded to 10 bits (float16).
 ERROR_LIMITS = {"highest": 1e-4, "high": 5e-3, "fp16": 1e-2}
 
 
@@ -24,12 +24,12 @@ def class_of(cell):
 
 
 def time_of(entry):
-    """fusec and PyTorch have graphs of eight inferences and of one; the faster counts."""
+    """The device time: fusec and PyTorch have graphs of eight inferences and of one, and the faster counts."""
     return min(entry[figure]["median"] for figure in ("device_us", "device_single_us") if figure in entry)
 
 
 def is_wrong(cell, entry):
-    """Also if it is not a number, or was compared with nothing."""
+    """Whether the error is above the limit; also true if it is NaN, or if there was nothing to compare with."""
     return "error" not in entry or not entry["error"]["relative_l2"] <= ERROR_LIMITS[class_of(cell)]
 
 
@@ -47,7 +47,7 @@ def latest(contests, peer):
 
 
 class Row:
-    """One cell: every peer's newest contest with fusec, and the best of them."""
+    """A cell: each peer's newest contest with fusec, and the best peer."""
 
     def __init__(self, cell, contests):
         self.cell, self.ratios, self.contests = cell, {}, {}
@@ -66,12 +66,12 @@ class Row:
         return self.ratios[self.best]
 
     def entry(self, contestant):
-        """The contestant's figures; fusec's of the run with the best peer."""
+        """The figures of a contestant; for fusec, those of the run with the best peer."""
         return self.contests[self.best if contestant == "fusec" else contestant][contestant]
 
 
 def rows_of(data):
-    """By workload as they came, batch and class."""
+    """Sorts by workload (in order of appearance), batch and class."""
     workloads = list(dict.fromkeys(cell.split("/")[0] for cell in data["cells"]))
 
     def place(cell):
@@ -81,7 +81,7 @@ def rows_of(data):
 
 
 def failures_of(data):
-    """(cell, contestant, why) of what is not in the table."""
+    """The (cell, contestant, reason) of everything that is not in the table."""
     failures = []
     for cell, contests in data["cells"].items():
         for contestant in dict.fromkeys(name for contest in contests for name in contest["results"]):
@@ -137,7 +137,7 @@ def runs_text(data):
 
 
 def summary_text(rows):
-    """The sentence that README quotes."""
+    """The summary sentence that the README quotes."""
     ratios = [row.ratio for row in rows if row.best]
     if not ratios:
         return "No cell has times of fusec and of a peer.\n"
@@ -147,7 +147,7 @@ def summary_text(rows):
 
 
 def device_table(rows):
-    """Device times, errors in brackets behind the peers'."""
+    """The table of device times, with errors in brackets after the peers' times."""
     peers = list(dict.fromkeys(peer for row in rows for peer in row.contests))
     lines = []
     for row in rows:
@@ -165,7 +165,7 @@ def device_table(rows):
 
 
 def single_table(rows):
-    """Device times with a graph per inference, of those who have them."""
+    """The table of device times with one graph per inference, for contestants that have them."""
     lines = []
     for row in rows:
         # Both times of a ratio are of one run.
@@ -183,7 +183,7 @@ def single_table(rows):
 
 
 def call_table(rows):
-    """Call latency and compile time of every contestant that has them."""
+    """The table of call latencies and compile times, for contestants that have them."""
     peers = ["fusec", *dict.fromkeys(peer for row in rows for peer in row.contests)]
     lines = []
     for row in rows:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times fusec.serve on this machine: what a replica adds to a run, and what 64 clients get of the model through Ray, beside onnxruntime on
-the CPU behind the same batches and the same deployment.
+"""Times fusec.serve on this machine: the time that a replica adds to a run, and the throughput of 64 clients through Ray, compared with
+onnxruntime on the CPU behind the same batching and the same deployment.
 
     PYTHONPATH=build/python PYTHON tests/benchmarks/serve.py [--model models/dlrm_dot.ts.onnx] [--device cpu|cuda] [--client-processes 8]
         [--seconds 5] [--rounds 3] [--json FILE]
 
-PYTHON has ray[serve], onnxruntime, onnx and numpy (.deps/serve of tests/python/nightly.sh). Everything runs with one thread in the model,
-so that Ray has the other cores. Four tables:
+PYTHON must have ray[serve], onnxruntime, onnx and numpy (.deps/serve, which tests/python/nightly.sh makes). The model always runs with one
+thread, so that Ray has the other cores. The script prints four tables:
 
   overhead     one client, one request at a time, without Ray: the median of ModelServer.infer (protocol, queue, batch, copies, split) less
                the batching delay and the median of the model's own run in it, of a request that comes as rarely
@@ -16,7 +16,7 @@ so that Ray has the other cores. Four tables:
   echo         what Ray takes without any model: the median of one call at a time through a handle to a deployment that returns its
                argument, and how many a second 64 clients make
 
-Of each figure the best round counts. Other work on the machine disturbs all of them.
+For each figure the best round counts. Other work on the machine disturbs all figures.
 """
 
 import argparse
@@ -50,7 +50,7 @@ CLIENTS = 64
 
 
 class OnnxRuntimeModel:
-    """onnxruntime with the interface that a ModelServer asks of a fusec.Model; the signature is that of the artifact."""
+    """onnxruntime with the interface of fusec.Model that a ModelServer uses; the signature is that of the artifact."""
 
     def __init__(self, model, onnx):
         import onnxruntime
@@ -73,7 +73,7 @@ class OnnxRuntimeModel:
 
 @dataclass(frozen=True)
 class Served:
-    """A model, and where fusec runs it."""
+    """A model, and the device on which fusec runs it."""
 
     artifact: str
     onnx: str
@@ -81,7 +81,7 @@ class Served:
 
     @property
     def resources(self):
-        """What Ray keeps for a replica."""
+        """The resources that Ray reserves for a replica."""
         return {"num_gpus": 0.1 if self.device.startswith("cuda") else 0}
 
     def load(self, engine, load=fusec.load):
@@ -90,7 +90,7 @@ class Served:
 
 
 async def started(served, engine, options=BatchOptions()):
-    """A ModelServer of either engine."""
+    """A ModelServer with either engine."""
     server, original = ModelServer("m", served.artifact, served.device, options), fusec.load
     fusec.load = lambda *_: served.load(engine, original)
     try:
@@ -120,7 +120,7 @@ async def overhead(served, delay_ms, rows, calls=300):
     request = HttpInfer(*body_of(server, rows))
     times, runs = [], []
     lanes = list(server._loaded.batcher._idle)
-    for lane in lanes:  # the model's own time, where and when it runs
+    for lane in lanes:  # measures the model's own time, in the lane where it runs
         lane._context = _timed(lane._context, runs)
     for _ in range(calls):
         start = time.perf_counter()
@@ -143,7 +143,7 @@ def _timed(context, times):
 
 
 async def clients(predict, requests, seconds):
-    """Requests a second of as many clients as there are requests."""
+    """The requests per second of as many clients as there are requests."""
     end, done = time.perf_counter() + seconds, 0
 
     async def client(i):
@@ -158,7 +158,7 @@ async def clients(predict, requests, seconds):
 
 
 async def clients_of_ray(application, requests, seconds, processes):
-    """The same through handles of Ray, by clients that are spread over processes."""
+    """The same through handles of Ray, with clients that are spread over processes."""
     import ray
     from ray import serve
 
@@ -175,7 +175,7 @@ async def clients_of_ray(application, requests, seconds, processes):
 
 
 def bare_rows(served, engine, rows, seconds):
-    """Rows a second of the model alone, in a loop of one thread, at a batch of `rows`."""
+    """The rows per second of the model alone, in a loop of one thread, with batches of `rows`."""
     from fusec.serve._signature import read_signature
 
     model = served.load(engine)
@@ -190,7 +190,7 @@ def bare_rows(served, engine, rows, seconds):
 
 
 def batch_rows(samples):
-    """The mean rows of a batch, of a server's samples."""
+    """The mean number of rows of a batch, from a server's metrics samples."""
     values = {name: value for name, _, value in samples if name in ("batch_rows_sum", "batch_rows_count")}
     return values["batch_rows_sum"], values["batch_rows_count"]
 
@@ -254,7 +254,7 @@ async def echo(seconds, processes):
 
 
 async def starts(served):
-    """Seconds until an application is ready: of fusec.serve, and of a deployment that does nothing."""
+    """The seconds until an application is ready: for fusec.serve, and for a deployment that does nothing."""
     from fusec.serve import app
     from ray import serve
 
@@ -329,7 +329,8 @@ def tables(found):
 
 
 def report(args, before, found, lines):
-    """Prints what was found, and writes it where --json says. `before`: the load average then, of what else the machine did."""
+    """Prints the results, and writes them to the file of --json. `before` is the load average before the run, which shows other work on the
+    machine."""
     head = {
         "machine": f"{processor()}, {os.cpu_count()} cores",
         "device": args.device,
@@ -347,11 +348,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(ROOT / "models/dlrm_dot.ts.onnx"))
     parser.add_argument("--device", default="cpu", help="where fusec runs the model (default: cpu)")
-    parser.add_argument("--rows", default="1,16,256", type=lambda text: [int(part) for part in text.split(",")], help="of a request")
-    parser.add_argument("--client-processes", default=1, type=int, help="that the clients of Ray are spread over")
+    parser.add_argument("--rows", default="1,16,256", type=lambda text: [int(part) for part in text.split(",")], help="rows of a request")
+    parser.add_argument("--client-processes", default=1, type=int, help="number of processes for the clients of Ray")
     parser.add_argument("--seconds", default=5.0, type=float)
     parser.add_argument("--rounds", default=3, type=int)
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Times requests of HTTP to fusec.serve on Ray: through Ray's proxies, and to replicas that listen themselves (--direct-http), beside
-deployments that run no model and beside onnxruntime on the CPU in the same replicas.
+"""Times HTTP requests to fusec.serve on Ray: through Ray's proxies, and to replicas that listen themselves (--direct-http), compared with
+deployments that run no model and with onnxruntime on the CPU in the same replicas.
 
     PYTHONPATH=build/python PYTHON tests/benchmarks/serve_http.py [--model models/dlrm_dot.ts.onnx] [--device cpu|cuda] [--replicas 1,4]
         [--rows 1,16,256] [--client-processes 8] [--seconds 5] [--rounds 3] [--json FILE]
 
-PYTHON is that of serve.py, which has the model, the engines and what "bare" is; 64 clients, in as many processes as told, each with one
-connection that is kept, ask with the binary tensor extension. Ways:
+PYTHON is the same as for serve.py, which also explains the model, the engines and "bare". 64 clients in --client-processes processes, each
+with one persistent connection, send requests with the binary tensor extension. The ways are:
 
   echo, proxy     an ingress deployment that answers with nothing, behind Ray's proxy: what one call of Ray's allows
   echo, listens   a replica that answers with nothing, and listens itself: what connections allow, and the clients
   fusec, proxy    an application of fusec.serve behind Ray's proxy: proxy, gateway, and replica of the model
   ENGINE, listens the replicas of a model, which listen themselves, with fusec or onnxruntime in them
 
-Of each figure the best round counts. "of bare" is the share of what the model alone does in a loop of one thread at the mean batch.
+For each figure the best round counts. "of bare" is the share of the rows that the model alone computes in a loop of one thread with the
+mean batch.
 """
 
 import argparse
@@ -48,7 +49,7 @@ QUIET = {"max_ongoing_requests": 10_000, "logging_config": {"enable_access_log":
 
 
 class OneModel:
-    """What a gateway asks, of one server in this process."""
+    """The interface that a gateway needs, for one server in this process."""
 
     def __init__(self, server):
         self._server = server
@@ -59,7 +60,7 @@ class OneModel:
 
 @serve.deployment(**QUIET)
 class Replica:
-    """A replica of either engine that listens itself."""
+    """A replica with either engine that listens itself."""
 
     async def __init__(self, served, engine, port):
         self._server = await started(served, engine)
@@ -70,7 +71,7 @@ class Replica:
         return body_of(self._server, rows)
 
     async def take_batches(self):
-        """Rows and batches since it was last asked."""
+        """The rows and batches since the last call."""
         before, self._before = getattr(self, "_before", (0, 0)), batch_rows(self._server.samples())
         return [now - then for now, then in zip(self._before, before)]
 
@@ -80,7 +81,7 @@ class Replica:
 
 
 async def nothing(scope, receive, send):
-    """An ASGI application that reads a request, and answers with nothing."""
+    """An ASGI application that reads a request and sends an empty answer."""
     if scope["type"] == "lifespan":
         for kind in ("startup", "shutdown"):
             await receive()
@@ -100,7 +101,7 @@ class EchoBehindProxy:
 
 
 class Nothing:
-    """In place of a model: it answers with nothing."""
+    """Replaces a model; its answers are empty."""
 
     name = "m"
 
@@ -123,7 +124,7 @@ class EchoThatListens:
 
 
 def ask(port, request, connections, seconds):
-    """The seconds of each request that these connections made, one after the other, and what those got that did not get 200."""
+    """The seconds of each request that these connections made one after the other, and the answers of those that did not get status 200."""
     times, refused = [], []
 
     async def client(end):
@@ -147,7 +148,7 @@ def ask(port, request, connections, seconds):
 
 
 def load(pool, processes, port, request, seconds):
-    """Requests a second of all clients, and the median and 99th percentile in milliseconds. One second before warms up."""
+    """The requests per second of all clients, and the median and 99th percentile in milliseconds, after a second of warm-up."""
     shares = [CLIENTS // processes + (i < CLIENTS % processes) for i in range(processes)]
     for duration in (1, seconds):
         parts = [part.result() for part in [pool.submit(ask, port, request, share, duration) for share in shares]]
@@ -167,7 +168,7 @@ def best(rounds):
 
 
 def mean_batch(handle, replicas):
-    """Rows of a batch since this was last called, of all replicas that happen to be asked."""
+    """The mean rows of a batch since the last call, over the replicas that the queries happen to reach."""
     parts = [handle.take_batches.remote().result() for _ in range(8 * replicas)]
     return sum(rows for rows, _ in parts) / max(1, sum(batches for _, batches in parts))
 
@@ -184,7 +185,7 @@ def free_port():
 
 
 def cpu_seconds():
-    """Seconds of CPU that each kind of Ray's processes of this session has taken."""
+    """The seconds of CPU time that each kind of Ray process of this session has taken."""
     session, found = ray.get_runtime_context().get_session_name(), {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -201,7 +202,7 @@ def cpu_seconds():
 
 
 def measure(served, args, proxy_port, pool):
-    """Rows of the table."""
+    """The rows of the table."""
     ask_all = functools.partial(load, pool, args.client_processes, seconds=args.seconds)
     empty, bodies = request_of("m", b"x" * 300, 10), {}
 
@@ -267,12 +268,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(ROOT / "models/dlrm_dot.ts.onnx"))
     parser.add_argument("--device", default="cpu", help="where fusec runs the model (default: cpu)")
-    parser.add_argument("--replicas", default="1", type=numbers, help="that share the port")
-    parser.add_argument("--rows", default="1,16,256", type=numbers, help="of a request")
-    parser.add_argument("--client-processes", default=1, type=int, help="that the clients are spread over")
+    parser.add_argument("--replicas", default="1", type=numbers, help="numbers of replicas that share the port")
+    parser.add_argument("--rows", default="1,16,256", type=numbers, help="rows of a request")
+    parser.add_argument("--client-processes", default=1, type=int, help="number of processes for the clients")
     parser.add_argument("--seconds", default=5.0, type=float)
     parser.add_argument("--rounds", default=3, type=int)
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     before, port = os.getloadavg()[0], free_port()
     with (

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a request of HTTP takes of the event loop of a replica that listens itself, without Ray: 64 clients in a process of their own ask a
-ModelServer in this one, each on a connection that is kept.
+"""Measures the time that an HTTP request takes on the event loop of a replica that listens itself, without Ray: 64 clients in another
+process send requests to a ModelServer in this one, each on a persistent connection.
 
     PYTHONPATH=build/python PYTHON tests/benchmarks/serve_loop.py [--model models/dlrm_dot.ts.onnx] [--rows 1,16,256] [--seconds 2]
         [--rounds 3] [--model-us 60] [--json FILE]
 
-PYTHON is that of serve_http.py. CPU time is that of the loop's thread, user and system, and does not count what other work delays; the whole
-process has that of the lanes as well. With --model-us the model is replaced by a sleep of so many microseconds and zeros, as a GPU would be
-that is never the bound. Of each row of the table the round with the least CPU time counts.
+PYTHON is the same as for serve_http.py. The CPU time is the user and system time of the loop's thread, which delays by other work do not
+change; that of the whole process includes the lanes. With --model-us the model is replaced by a sleep of that many microseconds, which
+returns zeros, like a GPU that is never the limit. For each row of the table, the round with the least CPU time counts.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from serve_http import OneModel, ask, free_port, numbers, request_of  # noqa: E4
 
 
 def sleeps(signature, microseconds):
-    """In place of a context of the model."""
+    """Replaces a context of the model."""
     outputs = [(spec.shape[1:], spec.dtype) for spec in signature.outputs]
 
     def call(*inputs):
@@ -55,7 +55,7 @@ def counters(server):
 
 
 async def measure(server, port, pool, rows, seconds):
-    """A row of the table, of one round."""
+    """A row of the table, from one round."""
     request = request_of("m", *body_of(server, rows))
     asking = asyncio.get_running_loop().run_in_executor(pool, ask, port, request, CLIENTS, seconds + 1)
     await asyncio.sleep(0.5)
@@ -106,11 +106,11 @@ def table(found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(ROOT / "models/dlrm_dot.ts.onnx"))
-    parser.add_argument("--rows", default="1,16,256", type=numbers, help="of a request")
+    parser.add_argument("--rows", default="1,16,256", type=numbers, help="rows of a request")
     parser.add_argument("--seconds", default=2.0, type=float)
     parser.add_argument("--rounds", default=3, type=int)
-    parser.add_argument("--model-us", type=float, help="sleep so long in place of the model")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument("--model-us", type=float, help="sleep this long instead of running the model")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     args.device, args.client_processes, before = "cpu", 1, os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
-"""How the time of a batch grows when a model's tables lie on 8 to 512 machines. Times of shards and of the dense part are measured on this
-machine's CPU, on artifacts of fusec shard; the network between them is simulated from numbers that are stated. Nothing runs on a GPU.
+"""Estimates how the time of a batch grows when a model's tables lie on 8 to 512 machines. The times of shards and of the dense part are
+measured on this machine's CPU, with artifacts of fusec shard; the network between them is simulated with the parameters below. Nothing runs
+on a GPU.
 
     PYTHONPATH=build/python .deps/venv/bin/python tests/benchmarks/shards.py [--runs 40] [--batches 2000] [--json FILE]
 
-The model sums `IDS` rows of each of T tables for every row of the batch, and has an MLP behind that; whatever T is, its tables have 0.4 GB in
-all. For each T and number of shards in MEASURED, some shards, the dense part and the whole model run alone, one thread each, with ids at
-random. A shard's time in other cases is that of a sum in its batch, of a whole table or of one that is cut by columns or by rows; the script
-prints how well that fits.
+The model sums `IDS` rows of each of T tables for every row of the batch, followed by an MLP; for every T, the tables have 0.4 GB in total.
+For each T and number of shards in MEASURED, some shards, the dense part and the whole model run alone, with one thread and random ids. In
+other cases, the time of a shard is computed from the time of one sum in its batch, for a whole table or for one that is cut by columns or
+by rows; the script prints how well this fits.
 
-A simulated batch: the dense machine sends its messages one behind the other through its link, each takes a latency to its shard, which runs,
-and its answer takes another latency and then its turn in the link of the dense machine, which all answers share; when the last is there, the
-dense part runs. Runs take the median of their case times a measured run's share of its median, drawn at random. Latencies are lognormal,
-and some of them have a hiccup.
+A simulated batch: the dense machine sends its messages one after the other through its link. Each message takes a latency to its shard; the
+shard runs; its answer takes another latency, and then waits for its turn on the link of the dense machine, which all answers share. After
+the last answer, the dense part runs. The time of a run is the median of its case, times the ratio of a randomly drawn measured run to its
+median. Latencies are lognormal, and some have an additional delay (hiccup).
 
-Tables: `measured` and the planner's cost model beside it, for shards and for the dense part; `simulated` with the mean, the 99th percentile,
-the part that waits for shards, what the link of the dense machine takes of that, the planner's expected and worst time where it knows the
-measured times of the parts, and an unsharded machine's times; `fan-out`, the 99th percentile of the slowest of N answers beside that of one.
+Tables: `measured` has the times of shards and of the dense part beside the planner's cost model. `simulated` has the mean, the 99th
+percentile, the time of waiting for shards, the share of the dense machine's link in it, the planner's expected and worst time from the
+measured times of the parts, and the times of an unsharded machine. `fan-out` has the 99th percentile of the slowest of N answers beside
+that of a single answer.
 """
 
 import argparse
@@ -43,22 +45,22 @@ from fusec.serve._shards import ShardedManifest  # noqa: E402
 from machine import processor  # noqa: E402
 
 COLUMNS, IDS, HIDDEN = 32, 10, 256
-ALL_ROWS = 3_200_000  # of all tables together
+ALL_ROWS = 3_200_000  # rows of all tables together
 TABLES = (16, 64)
 MEASURED = {16: (8, 32, 64), 64: (8,)}  # shards, by tables; of 16 tables, 32 have half the columns of one each and 64 a quarter of the rows
-LEAST_BYTES_OF_ROW = 64  # on a shard: tables that would have fewer are cut by rows
+LEAST_BYTES_OF_ROW = 64  # least bytes of a row on a shard; tables that would have fewer are cut by rows
 SHARDS = (8, 16, 32, 64, 128, 256, 512)
 CPU = {"target": "cpu", "cpu_level": "native"}
 BATCHES = (64, 512, 2048)
-MOST_TIMED = 4  # shards of an artifact
-ROW_BANDWIDTH = 10e9  # bytes a second, as fusec shard plans with it
+MOST_TIMED = 4  # number of shards of an artifact that are timed
+ROW_BANDWIDTH = 10e9  # bytes per second that fusec shard assumes
 NETWORK = {
-    "bandwidth": 3.125e9,  # bytes a second into or out of a machine: 25 Gbit/s
-    "latency_us": 25.0,  # of a message one way, in the median; two are the planner's 50 us
-    "latency_sigma": 0.3,  # of its logarithm
-    "hiccup_share": 1e-3,  # of messages
-    "hiccup_us": 1000.0,  # in the mean, exponential
-    "send_us": 2.0,  # of the dense machine's CPU for each message and its answer
+    "bandwidth": 3.125e9,  # bytes per second into or out of a machine: 25 Gbit/s
+    "latency_us": 25.0,  # median latency of a message one way; both ways are the planner's 50 us
+    "latency_sigma": 0.3,  # standard deviation of the latency's logarithm
+    "hiccup_share": 1e-3,  # share of messages with an additional delay
+    "hiccup_us": 1000.0,  # mean of that delay, which is exponentially distributed
+    "send_us": 2.0,  # CPU time of the dense machine for each message and its answer
 }
 
 
@@ -84,7 +86,7 @@ def write_model(path, tables):
 
 
 class Timed:
-    """An artifact, timed alone with ids at random."""
+    """An artifact that is timed alone with random ids."""
 
     def __init__(self, folder, rows):
         self._model, self._rows = fusec.load(folder, "cpu"), rows
@@ -96,8 +98,8 @@ class Timed:
             yield self._random.integers(0, self._rows, shape) if info.dtype == "i64" else self._random.standard_normal(shape, np.float32)
 
     def us(self, batch, runs):
-        """Microseconds of the CPU for each of so many runs of one thread, with four sets of inputs in turn: time that others have the core
-        does not count."""
+        """The CPU time in microseconds of each run, with one thread and four sets of inputs in turn. Time in which other processes have the
+        core does not count."""
         times, sets = [], [list(self._inputs(batch)) for _ in range(4)]
         for i in range(runs + 4):
             start = time.process_time_ns()
@@ -114,7 +116,8 @@ class Timed:
 
 
 def measure(folder, runs):
-    """[{tables, shards, batch, part, us, planned_us...}] of everything that is measured, and the spread of runs around their medians."""
+    """A list of {tables, shards, batch, part, us, planned_us...} for everything that is measured, and the ratios of runs to their
+    medians."""
     cells, spread = [], []
 
     def note(times, **cell):
@@ -157,7 +160,8 @@ def measure(folder, runs):
 
 
 class Fit:
-    """A shard's microseconds for each of its sums, by batch and by how its tables are cut: a part of a table answers for all ids."""
+    """The microseconds that a shard takes per sum, by batch and by how its tables are cut; a part of a table computes the sums for all
+    ids."""
 
     def __init__(self, cells):
         shards = [cell for cell in cells if "held" in cell]
@@ -181,7 +185,8 @@ def latencies(random, shape):
 
 
 def simulate(random, spread, shards, shard_us, dense_us, bytes_in, bytes_out, batches):
-    """(until the last answer is there, until the dense part has run, one answer's own time), in microseconds, of so many batches."""
+    """Simulates batches; returns, in microseconds: times until the last answer, times until the dense part has run, and times of a single
+    answer."""
     shape = (batches, shards)
     link_us = 1e6 / NETWORK["bandwidth"]
     sent = np.arange(1, shards + 1) * (NETWORK["send_us"] + bytes_in * link_us)
@@ -194,7 +199,7 @@ def simulate(random, spread, shards, shard_us, dense_us, bytes_in, bytes_out, ba
 
 
 def planned_times(shards, shard_us, dense_us, bytes_in, bytes_out):
-    """(expected, worst) microseconds of a batch as compiler/driver/shard/shard_plan.cc counts them, for shards that are alike."""
+    """The (expected, worst) microseconds of a batch by the formulas of compiler/driver/shard/shard_plan.cc, for equal shards."""
     link_us, message_us = 1e6 / NETWORK["bandwidth"], 2 * NETWORK["latency_us"]
     end = 0.0
     for i in range(shards):
@@ -203,7 +208,7 @@ def planned_times(shards, shard_us, dense_us, bytes_in, bytes_out):
 
 
 def cut_on(tables, shards):
-    """How tables are cut for so many shards: "no", by "columns" or by "rows"."""
+    """How tables are cut for this number of shards: "no" (not at all), "columns" or "rows"."""
     parts = max(1, shards // tables)
     return "no" if parts == 1 else "columns" if COLUMNS * 4 // parts >= LEAST_BYTES_OF_ROW else "rows"
 
@@ -245,7 +250,7 @@ def simulated(cells, fit, spread, batches):
 
 
 def planner(cells):
-    """The planner's time for a shard's own work, which is that of reading its rows, beside what was measured."""
+    """The planner's time for the work of a shard, which is that of reading its rows, beside the measured time."""
     rows = []
     for cell in cells:
         if "planned" in cell:
@@ -263,8 +268,8 @@ def planner(cells):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=40, help="of each part and batch (40)")
-    parser.add_argument("--batches", type=int, default=2000, help="that are simulated in each case (2000)")
+    parser.add_argument("--runs", type=int, default=40, help="number of runs of each part and batch (40)")
+    parser.add_argument("--batches", type=int, default=2000, help="number of simulated batches in each case (2000)")
     parser.add_argument("--json", type=Path, help="file for the results")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fusec_shards_") as folder:

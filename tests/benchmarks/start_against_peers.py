@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Seconds from the start of a process to its first answer, the latency of later calls, and seconds of compiling, for a DLRM with
-small tables.
+"""Measures, for a DLRM with small tables, the seconds from the start of a process to its first answer, the latency of later calls, and the
+seconds of compiling.
 
     FUSEC=build/fusec python3 tests/benchmarks/start_against_peers.py --results FILE.json --markdown FILE.md
 
@@ -11,10 +11,10 @@ small tables.
     context          what creating a CUDA context takes of each of them
     compile cold     `fusec compile` with an empty kernel cache, compile warm: with the kernels in it
 
-All take turns for --rounds rounds; medians. What a process needs to be found in the page cache is there from a first
-round that does not count. A call is from inputs in host memory to the answer in host memory, unless it says otherwise: p50 and
-p99 of --seconds of calls that follow each other in that process, the median of the rounds (against_peers.py times calls of peers
-under CUDA graphs, too). Where FILE.json is there already, the rounds that it lacks are measured.
+All take turns for --rounds rounds; the medians count. A first round, which does not count, brings the files that a process needs into the
+page cache. Unless stated otherwise, a call is from inputs in host memory to the answer in host memory; p50 and p99 are those of --seconds
+of consecutive calls in that process, as the median of the rounds (against_peers.py also times calls of peers with CUDA graphs). If
+FILE.json exists, only the rounds that it lacks are measured.
 """
 import argparse
 import json
@@ -41,8 +41,8 @@ MODEL, BATCH = "dlrm_dot_small", 128
 
 
 def timed(command, environment):
-    """Seconds of the command and None; or seconds until it printed "answered", and what it says of calls behind that; or the number
-    that it printed as seconds, and None."""
+    """Returns the seconds of the command and None; or, for a command that prints "answered", the seconds until then and its figures of
+    later calls; or, for a command that prints a number of seconds, that number and None."""
     begin = time.perf_counter()
     with tempfile.TemporaryFile("w+") as log, subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=log,
                                                                text=True, env=environment) as child:
@@ -67,7 +67,7 @@ def timed(command, environment):
 
 
 def commands_of(arguments, folder):
-    """Name -> (command, environment, what to remove before)."""
+    """Name -> (command, environment, paths to remove before)."""
     model = suite.write_model(MODEL, folder)
     inputs = folder / "inputs.npz"
     np.savez(inputs, **suite.inputs_of(MODEL, BATCH, "fp32", 0))
@@ -90,14 +90,14 @@ def commands_of(arguments, folder):
 
 
 def medians(results):
-    """Name -> seconds, and name -> p50 and p99 of its calls in microseconds."""
+    """Name -> seconds; and name -> p50 and p99 of calls in microseconds."""
     return ({name: float(np.median(values)) for name, values in results["rounds"].items()},
             {name: {key: float(np.median([figure[key] for figure in figures])) for key in ("p50", "p99")}
              for name, figures in results["call_rounds"].items()})
 
 
 def markdown(results):
-    """The tables of a page: starts and compiling, calls, what failed."""
+    """The tables of the page: starts and compiling, calls, and failures."""
     seconds, calls = medians(results)
     machine = results["machine"]
     gpu = machine["gpu"] or {"name": machine["processor"], "driver": "none"}
@@ -132,7 +132,7 @@ def add(results, name, taken, call_us):
 
 
 def measure(arguments, results, folder):
-    """All commands in turn, until every one has its rounds; whether there was time for it."""
+    """Runs all commands in turn until each has its rounds; returns whether there was enough time."""
     commands = commands_of(arguments, folder)
     end = time.monotonic() + 60 * arguments.minutes
     for number in range(arguments.rounds + 1):
@@ -162,8 +162,8 @@ def main():
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--peers", default="context,torch-eager,torch-compile,xla", help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=7, help="after which nothing new is begun (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of calls in each round (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=7, help="after this time, nothing new is begun (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="seconds of calls in each round (default: %(default)s)")
     parser.add_argument("--call-latency", default=str(ROOT / "build" / "tests" / "call_latency"), help="default: %(default)s")
     arguments = parse_arguments(parser)
     arguments.scale, arguments.ids = "small tables", "uniform"

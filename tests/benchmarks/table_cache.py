@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Serves look-ups of skewed ids from tables in the GPU's memory, in page-locked host memory, and there with a cache on the GPU (--table-cache).
+"""Times look-ups of skewed ids in tables in GPU memory, in page-locked host memory, and in host memory with a cache on the GPU
+(--table-cache).
 
     FUSEC=build/fusec FUSEC_LIBRARY=build/runtime/libfusec_rt.so python3 tests/benchmarks/table_cache.py
         [--tables 26 --rows 1000000 --dim 128 --ids 10 --batch 2048 --cache 10% --exponents 1.05,1.2] [--json FILE]
 
 The model sums `ids` rows of each table for every row of the batch and concatenates the sums. Every batch has other ids: the row of rank r is
 looked up with probability proportional to 1 / r^exponent, and ranks are spread over each table at random. After `--fill` batches the script
-times `--runs` more, ids already being on the GPU, and prints
+times `--runs` more, whose ids are already on the GPU, and prints
 
     us              time of one batch, over all of them
     of the GPU      the throughput beside that of the same tables in the GPU's memory
@@ -14,8 +15,8 @@ times `--runs` more, ids already being on the GPU, and prints
     best            the share of look-ups of the rows that a cache of this size holds at best
     bus GB/s        the bytes of rows that the cache had not, by the time
 
-It checks that the last batch's sums are bit for bit those of the tables in the GPU's memory. It needs numpy, onnx, PyTorch with a GPU, and
-page-locked host memory for the tables (13.3 GB); the folder for the model and artifacts (--folder) must hold twice that.
+It checks that the sums of the last batch have the same bits as with tables in GPU memory. It needs numpy, onnx, PyTorch with a GPU, and
+page-locked host memory for the tables (13.3 GB); the folder for the model and artifacts (--folder) must have room for twice that.
 """
 
 import argparse
@@ -39,7 +40,7 @@ class CacheInfo(ctypes.Structure):
 
 
 class Served:
-    """A program on the GPU with its one input and output bound to tensors of PyTorch."""
+    """A program on the GPU, with its only input and output bound to PyTorch tensors."""
 
     def __init__(self, library, path, ids, features):
         self.library, self.program, self.context = library, ctypes.c_void_p(), ctypes.c_void_p()
@@ -59,7 +60,7 @@ class Served:
         self.call("fusec_run_async", self.context, ctypes.c_void_p(stream))
 
     def cache(self, tables):
-        """(hits, misses, rows loaded) of all tables."""
+        """The (hits, misses, loaded rows) of all tables."""
         sums = [0, 0, 0]
         for t in range(tables):
             info = CacheInfo()
@@ -74,7 +75,7 @@ class Served:
 
 
 def ranks_of(exponent, args, generator):
-    """A function that draws ids, and the share of look-ups that the most frequent part of the rows gets."""
+    """A function that draws ids, and the share of look-ups that go to the most frequent rows."""
     import torch
 
     weights = torch.arange(1, args.rows + 1, device="cuda", dtype=torch.float64) ** -exponent
@@ -90,7 +91,7 @@ def ranks_of(exponent, args, generator):
 
 
 def measure(library, artifact, place, draw, args):
-    """Microseconds of a batch, (hits, misses, loaded) while they were timed, and the sums of the last batch."""
+    """The microseconds of a batch, the (hits, misses, loaded rows) of the timed batches, and the sums of the last batch."""
     import torch
 
     ids = torch.zeros((args.batch, args.tables, args.ids), device="cuda", dtype=torch.int64)
@@ -121,8 +122,8 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--cache", default="10%")
     parser.add_argument("--exponents", default="1.05,1.2")
-    parser.add_argument("--folder", type=Path, help="where models and artifacts are written for the time being")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument("--folder", type=Path, help="folder for temporary models and artifacts")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     import torch
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times multi-hot look-ups in embedding tables on a GPU, with the tables in its memory and in page-locked host memory (--table-placement).
+"""Times multi-hot look-ups in embedding tables on a GPU, with the tables in GPU memory and in page-locked host memory (--table-placement).
 
     FUSEC=build/fusec python3 tests/benchmarks/table_placement.py [--tables 8 --rows 1000000 --dim 128 --ids 10 --batch 2048] [--json FILE]
 
@@ -12,8 +12,8 @@ for ids that are uniform and zipf (skewed: a few ids dominate), the script print
     of a copy       this rate as a part of what one plain copy of 256 MiB of page-locked memory to the GPU reaches on the same machine
     slowdown        the time beside that of the same tables in the GPU's memory
 
-It needs numpy, onnx, a GPU, and page-locked host memory for the tables (4.1 GB in f32). The folder for the model and the artifacts (--folder)
-must hold twice that.
+It needs numpy, onnx, a GPU, and page-locked host memory for the tables (4.1 GB in f32). The folder for the model and the artifacts
+(--folder) must have room for twice that.
 """
 
 import argparse
@@ -32,7 +32,7 @@ STORAGES = {"f32": lambda dim: 4 * dim, "int8": lambda dim: dim + 8}  # bytes of
 
 
 def copy_rate(count=256 << 20, times=10):
-    """Bytes a second of plain copies of page-locked memory to the GPU, the best of `times`."""
+    """The bytes per second of a plain copy of page-locked memory to the GPU, the best of `times` copies."""
     cuda = ctypes.CDLL("libcuda.so.1")
 
     def call(name, *arguments):
@@ -86,8 +86,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in (("tables", 8), ("rows", 1000000), ("dim", 128), ("ids", 10), ("batch", 2048)):
         parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--folder", type=Path, help="where models and artifacts are written for the time being")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument("--folder", type=Path, help="folder for temporary models and artifacts")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     copy = copy_rate()
     with tempfile.TemporaryDirectory(dir=args.folder) as name:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times multi-hot look-ups in embedding tables, by how the tables are stored (--table-storage).
+"""Times multi-hot look-ups in embedding tables with different table storages (--table-storage).
 
     FUSEC=build/fusec python3 tests/benchmarks/table_storage.py [--tables 26 --rows 200000 --dim 128 --ids 10 --batch 2048] [--json FILE]
 
 The model sums `ids` rows of each table for every row of the batch and concatenates the sums; ids are uniform. For each storage the script
-prints the device time of one run (the whole call on a CPU), the bytes that `fusec explain` counts, their rate, and the speed beside f32.
-It needs numpy and onnx. Tables should be much larger than the L2 cache, as the defaults are (2.7 GB in f32), and the folder for the
-models and artifacts (--folder) must hold twice that.
+prints the device time of one run (on a CPU, the time of the whole call), the bytes that `fusec explain` counts, their rate, and the speed
+relative to f32. It needs numpy and onnx. Tables should be much larger than the L2 cache, as with the defaults (2.7 GB in f32), and the
+folder for the models and artifacts (--folder) must have room for twice that.
 """
 
 import argparse
@@ -42,8 +42,8 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--device", default="", help="as for fusec bench")
     parser.add_argument("--target", default="", help="as for fusec compile")
-    parser.add_argument("--folder", type=Path, help="where models and artifacts are written for the time being")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument("--folder", type=Path, help="folder for temporary models and artifacts")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.folder) as name:
         folder = Path(name)

@@ -40,7 +40,7 @@ def load(model, storage, folder, args):
 
 
 def new_rows(loaded, args, kind, seed):
-    """Ids and rows of a call, in page-locked (on a CPU: plain) or pageable memory."""
+    """The ids and rows of a call, in page-locked (on a CPU: ordinary) or pageable memory."""
     import numpy as np
 
     random = np.random.default_rng(seed)
@@ -82,7 +82,7 @@ def serve(loaded, args, stop, times, seed):
 
 
 def traffic(loaded, args, seconds, feeds):
-    """p50 and p99 of calls in us, rows updated a second, and bytes that memory grew by."""
+    """p50 and p99 of calls in us, rows updated per second, and the bytes by which memory grew."""
     import numpy as np
 
     stop, times = threading.Event(), [[] for _ in range(args.threads)]
@@ -120,11 +120,11 @@ def main():
     defaults = (("tables", 8), ("rows", 1_000_000), ("dim", 32), ("ids", 10), ("batch", 128), ("count", 65536), ("threads", 4))
     for name, value in defaults:
         parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--share", type=float, default=0.01, help="of all rows that the feed replaces a second")
-    parser.add_argument("--seconds", type=float, default=60, help="of the feed; traffic alone takes a quarter of it")
-    parser.add_argument("--burst", type=float, default=3, help="seconds of each rate")
+    parser.add_argument("--share", type=float, default=0.01, help="share of all rows that the feed replaces per second")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds of the feed; traffic alone runs for a quarter of that")
+    parser.add_argument("--burst", type=float, default=3, help="seconds for which each rate is measured")
     parser.add_argument("--device", default="cuda", help='"cuda", "cuda:1" or "cpu"')
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     kinds = ("page-locked", "pageable") if args.device != "cpu" else ("pageable",)
     rates, feed = {}, {}

@@ -8,7 +8,7 @@
 
 namespace fusec {
 
-// The text of one kernel, as it stands in an artifact's kernels/ folder.
+// The text of one kernel, as written to the kernels/ folder of an artifact.
 struct EmittedKernel {
   std::string name;
   std::string text;
@@ -18,7 +18,7 @@ struct EmittedKernel {
 Result<std::vector<EmittedKernel>> EmitKernels(const Graph& simplified, const std::string& target,
                                                const std::string& matmul_precision = "highest");
 
-// The paths of all models that the repository has.
+// The paths of all models in the repository.
 std::vector<std::string> ModelPaths();
 
 // A model after the passes that all targets share.

@@ -1,5 +1,5 @@
-// tests/codegen/NAME.ir in, NAME.cu out: the kernels that fusec makes of small graphs, one per kind of kernel. Each is compared as text,
-// compiled by NVRTC for three architectures, and run. A case is one file:
+// Goldens: the kernels NAME.cu that fusec generates for small graphs NAME.ir, one per kind of kernel. Each is compared as text, compiled by
+// NVRTC for three architectures, and run. A case is one file:
 //
 //     # Why this case is here.
 //     # target: gpu                or cpu, or sm_90a for what only that has
@@ -7,7 +7,7 @@
 //     # weights: weight            an input that is a constant instead
 //     graph ...                    whose symbols are among batch in 0..8192, items in 1..512, n in 1..512
 //
-// In NAME.cu, device functions are only named: codegen_templates/device has them. FUSEC_UPDATE_GOLDEN=1 rewrites the .cu files.
+// NAME.cu only names device functions, whose text is in codegen_templates/device. FUSEC_UPDATE_GOLDEN=1 rewrites the .cu files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -103,7 +103,7 @@ std::string Module(ArrayRef<const Graph*> graphs, TargetKind target, const std::
   return EmitGpuModule(FunctionsOf(*plan), {"model.onnx", "20"});
 }
 
-// Without the lines of device functions, but for those that name their files.
+// The text without device functions, except for the lines that name their files.
 std::string WithoutDeviceFunctions(const std::string& module) {
   std::istringstream lines(module);
   std::string text;
@@ -137,9 +137,9 @@ TEST(Goldens, TextsAreTheSame) {
   }
 }
 
-// A thread that copies a list of tables to memory of its own, to choose one there, moves more bytes than it looks up. Products keep
-// arrays there for the rows that are not finite, and may spill. For sm_100 ptxas spills a register of bags of any length, to have more
-// threads at a time; the shortest list has two pointers.
+// Limits for local (per-thread) memory. A thread that copied a list of tables to local memory to choose one would move more bytes than it
+// looks up. Products keep arrays in local memory for rows that are not finite, and may spill. For sm_100, ptxas spills a register in
+// kernels for bags of any length, to allow more resident threads; the shortest list has two pointers.
 constexpr int64_t kShortestList = 16;
 
 void ExpectNoLocalMemory(const std::string& cubin) {
@@ -171,7 +171,7 @@ TEST(Goldens, NvrtcTakesThem) {
   }
 }
 
-// Sums of up to 4100 terms in float; TF32 keeps 11 bits of each factor, half types keep 11 and 8.
+// Tolerances for sums of up to 4100 terms in f32; TF32 keeps 11 bits of each factor, f16 keeps 11 and bf16 keeps 8.
 double ToleranceOf(const Case& wanted) {
   const Dtype dtype = wanted.graph->outputs[0]->type.dtype;
   if (dtype == Dtype::kBF16) return 4e-2;
@@ -199,7 +199,7 @@ void ExpectRight(ArrayRef<const Case*> cases, RunOn where, const std::string& pr
   }
 }
 
-// Graphs for the GPU as their text under fibers, those for the CPU as they are.
+// Runs the GPU text of graphs for the GPU with fibers as threads, and graphs for the CPU as they are.
 TEST(Goldens, AnswersAreRight) {
   const std::vector<Case> cases = Cases();
   for (const auto& [target, where] : {std::pair{TargetKind::kCpu, RunOn::kCpu}, {TargetKind::kGpu, RunOn::kGpuTextOnCpu}}) {
@@ -208,7 +208,7 @@ TEST(Goldens, AnswersAreRight) {
       for (const Case& wanted : cases) {
         if (wanted.target == target && wanted.precision == precision) chosen.push_back(&wanted);
       }
-      // Kernels for one row, for a few, for more.
+      // Batches that use the kernels for one row, for a few rows, and for more.
       if (!chosen.empty()) ExpectRight(chosen, where, precision, {0, 1, 3, 37});
     }
   }

@@ -120,7 +120,7 @@ class Linter {
     if (std::regex_search(lines_[i], kTwice)) Complain(i, "says the same twice");
   }
 
-  // Each constant is used, and no two say the same.
+  // Each constant is used, and no two constants have the same comment.
   void CheckConstants() {
     static const std::regex kConstant(R"(^  constexpr [\w ]+? (k\w+)(\[\w+\])? =)");
     std::string code;
@@ -136,7 +136,7 @@ class Linter {
 
   std::vector<std::string> lines_, problems_;
   size_t header_ = 0, signature_ = 0;
-  bool in_constant_ = false;  // in the lines of a constant's value
+  bool in_constant_ = false;  // whether the current line belongs to a constant's value
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 namespace fusec {
 
-// What a reader of a generated kernel may expect: each entry is a line of `text` that breaks it, and why. `text` is the file of one
-// kernel. How it is laid out is clang-format's to say.
+// Checks the style that readers of generated kernels rely on. Each returned entry is a line of `text` that breaks it, with the reason.
+// `text` is the file of one kernel. Layout is not checked here, but by clang-format.
 std::vector<std::string> LintKernel(const std::string& text);
 
 }  // namespace fusec

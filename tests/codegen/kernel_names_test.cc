@@ -1,9 +1,8 @@
-// Tensors and dims may be called anything: what planners call their locals, words of C++, what
-// device functions are called. The locals are read from the kernels of the goldens' graphs, so that
-// a planner's new local is met here.
+// Tensors and dims may have any names, also those of local variables that planners use, of C++ keywords, and of device functions. The names
+// of locals are read from the kernels of the goldens' graphs, so that a new local variable is tested automatically.
 //
-// A kernel whose model has other names must be the same kernel but for these: its own words as
-// often as before, and as many words of the model as before, none of which means something else.
+// If the names in a model change, a kernel must stay the same except for these names: its own words occur as often as before, the words of
+// the model are as many as before, and none of them gets another meaning.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +42,7 @@ struct Case {
   std::string name, text, precision;
 };
 
-// The goldens' graphs, and one of the class that has no golden.
+// The goldens' graphs, and a graph of the class that has no golden.
 const std::vector<Case>& Cases() {
   static const auto* const kCases = [] {
     auto* cases = new std::vector<Case>{{"slot_matmul", R"(
@@ -69,7 +68,7 @@ graph @g(%rows "rows": f16[batch, 64], %bank "bank": f16[2, 64, 48], %slots "slo
   return *kCases;
 }
 
-// What has a name in a fused graph: parameters of kernels first.
+// The things that have a name in a fused graph, parameters of kernels first.
 std::vector<Value*> ValuesOf(const Graph& graph) {
   std::vector<Value*> parameters, inner;
   for (const auto& input : graph.inputs) parameters.push_back(input.get());
@@ -126,12 +125,12 @@ class Fused {
   }
 
   const std::string& name() const { return name_; }
-  // How many get names at once: dims, or parameters of kernels.
+  // How many dims, or parameters of kernels, get new names at the same time.
   size_t dim_count() const { return graph_->symbols.size(); }
   size_t parameter_count() const { return graph_->inputs.size() + graph_->nodes.size(); }
 
-  // The kernels where tensors, and dims before them, are called by `names`, the one at `first`
-  // first. The rest is called "zq0q", "zq1q", ...: what is made of these has "zq" in it.
+  // The kernels if dims and then tensors get the `names`, beginning with the one at `first`. All others are called "zq0q", "zq1q", ..., so
+  // that derived names contain "zq".
   Kernels Plan(const Names& names, size_t first, bool names_dims) const {
     Kernels kernels{graph_->Clone(), {}};
     Graph& graph = *kernels.graph;
@@ -179,7 +178,7 @@ std::map<std::string, int, std::less<>> CountWords(const KernelPlan& kernel) {
   return counts;
 }
 
-// What kernels declare themselves, whatever tensors are called.
+// The names that kernels declare themselves, whatever the tensors are called.
 Names LocalsOf(const Kernels& kernels) {
   Words locals;
   for (const KernelPlan& kernel : kernels.plans) {
@@ -199,8 +198,7 @@ Names LocalsOf(const Kernels& kernels) {
   return {locals.begin(), locals.end()};
 }
 
-// Kernels with other names against those that only have made ones; adds what the model's words are
-// called to `given`.
+// Compares kernels with other names with those that have only made-up names; adds the names that the model's words got to `given`.
 void ExpectSameButForNames(const Kernels& made, const Kernels& named, const std::string& what,
                            Words& given) {
   ASSERT_EQ(made.plans.size(), named.plans.size()) << what;
@@ -224,7 +222,7 @@ void ExpectSameButForNames(const Kernels& made, const Kernels& named, const std:
   }
 }
 
-// Gives each name to a tensor that is a parameter, and with `names_dims` to a dim as well.
+// Gives each name to a tensor that is a parameter; with `names_dims`, also to a dim.
 void TryNames(const Fused& fused, const Names& names, bool names_dims, Words& given) {
   const Kernels made = fused.Plan({}, 0, false);
   const size_t step =
@@ -256,8 +254,8 @@ const std::set<std::string> kOfAllClasses = {
     "attention_half", "scatter_nd",     "top_k",         "matmul_float",         "matmul_half",
     "slot_matmul",    "recurrence_gru", "matmul_pairs",  "matmul_warpgroup_half"};
 
-// The words of C++, of CUDA and of codegen_templates, members and locals of device functions among
-// them; of those that make one name of a tensor, one.
+// The words of C++, of CUDA and of codegen_templates, including members and locals of device functions; of words that give the same name of
+// a tensor, only one.
 Names AllWords() {
   std::map<std::string, std::string> by_name;
   const auto add = [&](std::string_view word) {
@@ -301,7 +299,7 @@ TEST(KernelNames, TensorsAndDimsMayBeCalledAsWords) {
   size_t number = 0;
   for (const Case& wanted : Cases()) {
     if (kOfAllClasses.count(wanted.name) == 0) continue;
-    Names of_dims;  // dealt out to the cases, as import spells them
+    Names of_dims;  // names of dims, as the importer spells them, distributed over the cases
     for (size_t i = number++; i < words.size(); i += kOfAllClasses.size())
       of_dims.push_back(Identifier(words[i]));
     for (const char* target : kTargets) {
@@ -332,7 +330,7 @@ TEST(KernelNames, TensorsAndDimsMayBeCalledAsWords) {
 #include "compiler/ir/region_classes.def"
 #undef FUSEC_REGION_CLASS
   EXPECT_EQ(classes["sm_90a"], all);
-  // On a CPU there is no shared memory, and libraries make products.
+  // On a CPU there is no shared memory, and a library computes products.
   for (const char* of_gpus : {"attention", "block_program", "matmul", "slot_matmul"})
     all.erase(of_gpus);
   EXPECT_EQ(classes["cpu"], all);

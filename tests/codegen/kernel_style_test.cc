@@ -1,4 +1,4 @@
-// The kernels of all models, as texts that somebody reads. FUSEC_DUMP_KERNELS=FOLDER keeps them.
+// Checks the style of the kernels of all models. FUSEC_DUMP_KERNELS=FOLDER keeps the kernels.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTargets[] = {"cpu", "sm_80", "sm_90a"};
 
-// clang-format treats pragmas as it does all directives; a reader wants them where the loop stands.
+// clang-format does not indent pragmas, like other directives; in kernels they are indented like their loop.
 std::string PragmasAtTheLeft(const std::string& text) {
   return std::regex_replace(text, std::regex("\n +#pragma"), "\n#pragma");
 }

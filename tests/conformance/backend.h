@@ -10,7 +10,7 @@
 
 namespace fusec {
 
-// A model made ready to run, by whichever means.
+// A model that is ready to run, by the interpreter or compiled.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -21,8 +21,7 @@ using FrozenInputs = std::map<std::string, TensorData>;
 
 Result<std::unique_ptr<Backend>> OpenInterpreter(const std::string& model_path,
                                                  const FrozenInputs& frozen);
-// Compiles for the CPU of this machine, or for its GPU if `device` is "cuda", into `folder` and
-// loads what comes out through the C face.
+// Compiles for the CPU of this machine, or for its GPU if `device` is "cuda", into `folder`, and loads the artifact through the C API.
 Result<std::unique_ptr<Backend>> OpenCompiled(const std::string& model_path,
                                               const FrozenInputs& frozen,
                                               const std::string& folder,

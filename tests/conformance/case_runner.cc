@@ -30,7 +30,7 @@ std::string OneLine(std::string text, const std::string& model) {
   return text;
 }
 
-// input_0.pb, input_1.pb, ... as far as they go.
+// The tensors of input_0.pb, input_1.pb, ..., as many as there are.
 Result<std::vector<NamedTensor>> ReadTensors(const std::string& data_set, const std::string& stem) {
   std::vector<NamedTensor> tensors;
   for (int i = 0;; ++i) {
@@ -41,8 +41,8 @@ Result<std::vector<NamedTensor>> ReadTensors(const std::string& data_set, const 
   }
 }
 
-// The fewest inputs whose freezing lets the model be imported; those of rank 0 and 1 are tried. The
-// error is that of an import with all of them frozen: what is left to complain about.
+// The fewest inputs that must be frozen so that the model can be imported; inputs of rank 0 and 1 are tried. If there is no such set, the
+// error is that of an import with all of them frozen.
 Result<FrozenInputs> ChooseFrozen(const std::string& model,
                                   const std::vector<NamedTensor>& inputs) {
   const auto imports = [&](const FrozenInputs& frozen) {

@@ -1,13 +1,11 @@
-// conformance: runs ONNX's official node tests and compares what becomes of each with a list, so
-// that a change that loses (or wins) a case is seen. Every case runs in a child process, so that a
-// crash is counted and cannot stop the run.
+// conformance: runs ONNX's official node tests and compares the outcome of each with a list, so that a change that breaks (or fixes) a case
+// is detected. Every case runs in a child process, so that a crash is counted and cannot stop the run.
 //
 //   conformance [--interpreter | --cuda] [--update] [--filter TEXT] [-j N] [--list FILE]
 //   [NODE_TESTS_FOLDER]
 //
-// The last line says how many passed and how many failed: an answer is wrong, the child crashed, or
-// the list says something else. A line `differs: REASON` is written by hand, for a case whose
-// answer is not the only right one.
+// The last line gives the numbers of passed and failed cases. A case fails if an answer is wrong, the child crashed, or the list has
+// another outcome. A line `differs: REASON` is written by hand, for a case whose expected answer is not the only right one.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -87,8 +85,7 @@ std::vector<std::string> CaseNames(const Arguments& arguments) {
   return names;
 }
 
-// A case in its own process, which writes its outcome into a pipe: one character for the kind, then
-// the text.
+// Runs a case in a process of its own, which writes the outcome to a pipe: one character for the kind, then the text.
 struct Child {
   std::string name;
   int pipe = -1;
@@ -127,7 +124,7 @@ class Runner {
       const Outcome outcome =
           RunCase(arguments_.folder + "/" + name, arguments_.mode, work_folder_ + "/" + name);
       std::string text = std::to_string(static_cast<int>(outcome.kind)) + outcome.text;
-      text.resize(std::min<size_t>(text.size(), 4000));  // fits into the pipe: nobody reads yet
+      text.resize(std::min<size_t>(text.size(), 4000));  // fits into the pipe, which nobody reads yet
       const bool written =
           write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
       _exit(written ? 0 : 1);
@@ -170,7 +167,7 @@ class Runner {
   std::map<std::string, Outcome> outcomes_;
 };
 
-// A line that a person wrote, with the reason why another answer than the case's is right.
+// Whether the outcome is a wrong answer for which the listed line, written by hand, gives the reason why another answer is right.
 bool IsKnownToDiffer(const std::string& listed, const Outcome& outcome) {
   return outcome.kind == Outcome::Kind::kFailure && listed.starts_with("differs: ") &&
          outcome.text.starts_with("wrong: output ");

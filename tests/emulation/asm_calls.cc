@@ -17,7 +17,7 @@ size_t EndOfLiteral(const std::string& text, size_t at) {
   return at + 1;
 }
 
-// The place behind the closing one of the bracket at `at`.
+// The place after the bracket that closes the one at `at`.
 size_t EndOfBrackets(const std::string& text, size_t at) {
   int depth = 0;
   while (at < text.size()) {
@@ -35,7 +35,7 @@ size_t EndOfBrackets(const std::string& text, size_t at) {
   std::abort();
 }
 
-// The parts of what is between the brackets of an asm statement: at colons that are not of a name (::).
+// Splits the text between the brackets of an asm statement at colons, except those of qualified names (::).
 std::vector<std::string> Sections(const std::string& text) {
   std::vector<std::string> sections(1);
   for (size_t at = 0; at < text.size();) {
@@ -50,7 +50,7 @@ std::vector<std::string> Sections(const std::string& text) {
   return sections;
 }
 
-// The calls that make the operands of a section such as `"=r"(a), "l"(b)`.
+// The calls that construct the operands of a section such as `"=r"(a), "l"(b)`.
 std::string Operands(const std::string& section) {
   std::string calls;
   for (size_t at = 0; (at = section.find('"', at)) != std::string::npos;) {

@@ -4,7 +4,7 @@
 
 namespace fusec::emulation {
 
-// C++ text in which every asm statement of `text` has become a call of Ptx (face.h) with the same operands.
+// Returns `text` with every asm statement replaced by a call of Ptx (face.h) with the same operands.
 std::string AsmAsCalls(const std::string& text);
 
 }  // namespace fusec::emulation

@@ -9,14 +9,15 @@ namespace fusec::emulation {
 
 class Block;
 
-// What a thread or a warp has started beside the threads, by Block::Start's numbers, in groups that are closed and waited for in order.
+// The asynchronous operations that a thread or a warp has started (by the numbers that Block::Start returned), in groups that are closed
+// and waited for in order.
 class AsyncGroups {
  public:
   void Add(uint64_t number) { open_.push_back(number); }
   void Close();
-  // Ends closed groups until at most `pending` may be running.
+  // Completes closed groups until at most `pending` of them may still be running.
   void Await(Block& block, size_t pending);
-  // Of all groups.
+  // The operations of all groups that are still running.
   std::vector<uint64_t> Running(const Block& block) const;
 
  private:

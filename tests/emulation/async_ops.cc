@@ -8,7 +8,7 @@
 namespace fusec::emulation {
 namespace {
 
-constexpr unsigned kBlockShift = 24;  // the bits above name a block of the cluster, plus 1
+constexpr unsigned kBlockShift = 24;  // the bits from here on are the number of a block of the cluster, plus 1
 
 char* PlaceInCluster(Block& block, unsigned address) {
   const unsigned number = address >> kBlockShift;
@@ -25,7 +25,7 @@ void CheckMultiple(Block& block, const char* what, uint64_t number, uint64_t of)
 void CopyByThread(Block& block, const PtxCall& call) {
   char* to = block.At(call.Word(0));
   const auto* from = reinterpret_cast<const char*>(call.Bits(1));
-  const size_t bytes = call.Word(2), read = call.Word(3);  // zeros behind what is read
+  const size_t bytes = call.Word(2), read = call.Word(3);  // the bytes after the first `read` become zeros
   CheckMultiple(block, "the address", call.Word(0), bytes);
   if (read != 0) CheckMultiple(block, "the source", call.Bits(1), bytes);
   block.Spoil(to, bytes);

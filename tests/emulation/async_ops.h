@@ -9,7 +9,8 @@ namespace fusec::emulation {
 
 class Block;
 
-// Copies to shared memory that run beside the threads, barriers that count them, and clusters. Whether the instruction is one.
+// Executes the instructions for asynchronous copies to shared memory, for the barriers that count them, and for clusters. Returns false for
+// any other instruction.
 bool RunAsyncOp(Block& block, PtxCall& call);
 
 // mbarriers, by their addresses.
@@ -20,12 +21,12 @@ class TransferBarriers {
   void Expect(unsigned address, unsigned bytes);
   void Arrive(unsigned address);
   void CountBytes(unsigned address, unsigned bytes);
-  // Whether the phase of that parity has ended.
+  // Whether the phase with that parity has ended.
   bool HasEnded(unsigned address, unsigned parity);
 
  private:
   struct State {
-    unsigned arrivals = 0;  // that end a phase
+    unsigned arrivals = 0;  // number of arrivals that end a phase
     int64_t missing = 0;
     int64_t bytes = 0;
     unsigned phase = 0;

@@ -13,8 +13,8 @@
 #include "tests/emulation/matrix_ops.h"
 #include "tests/emulation/ptx.h"
 
-// Leaves what a call must keep on the stack, stores the stack pointer, and goes on where `to` was stored. (The library's swapcontext
-// asks the system for the mask of signals each time.)
+// Saves the callee-saved registers on the stack, stores the stack pointer, and continues where `to` was stored. (The C library's
+// swapcontext makes a system call for the signal mask each time.)
 extern "C" void FusecSwitchStack(void** from, void* to);
 asm(R"(
 .text
@@ -43,9 +43,10 @@ namespace fusec::emulation {
 namespace {
 
 constexpr unsigned kMostThreads = 1024, kWarp = 32;
-// One step of how many ends something that runs beside the threads; 0: only who waits for it does.
+// One in this many steps completes an asynchronous operation; 0: only a wait does.
 constexpr unsigned kHastes[4] = {1, 4, 64, 0};
-// Bytes of memory that nobody may read: NaN, and numbers (of f32 and of halves), as kernels make sums again that are not finite.
+// The fill patterns of memory that nobody may read. One is NaN, the other a number (in f32 and f16), since kernels recompute sums that are
+// not finite.
 constexpr int kSpoiled[2] = {0xff, 0x45};
 constexpr size_t kStackBytes = 1 << 20;
 
@@ -54,7 +55,7 @@ thread_local Block* current = nullptr;
 std::mutex complaint_mutex;
 std::string first_complaint;
 
-// The fibers' stacks, which later blocks on this thread of the operating system use again.
+// The stacks of the fibers, which later blocks on this OS thread reuse.
 char* Stacks() {
   static thread_local struct Memory {
     Memory() {
@@ -67,7 +68,7 @@ char* Stacks() {
   return memory.begin;
 }
 
-// Thrown where it is not a thread of the block that complains.
+// Thrown if the error is not raised on a thread of the block.
 struct Failed {};
 
 // The stack pointer of a stack with this end on which FusecSwitchStack begins `main`.
@@ -169,7 +170,7 @@ void Block::RunThreads() {
 
 void Block::Spoil(char* memory, size_t bytes) const { std::memset(memory, spoiled_byte_, bytes); }
 
-// Lets a thread run, or ends something that runs beside them.
+// Lets a thread run, or completes an asynchronous operation.
 void Block::Step() {
   if (haste_ != 0 && Chance(haste_)) EndSomething();
   const int thread = ChooseThread();
@@ -227,7 +228,7 @@ void Block::Leave() {
   FusecSwitchStack(&fibers_[left].stack_pointer, scheduler_);
 }
 
-// Ends the phase of a barrier if all threads of first..last-1 that have not left wait at it.
+// Ends the phase of a barrier if all threads of first..last-1 that have not exited wait at it.
 void Block::Open(Barrier& barrier, unsigned first, unsigned last) {
   unsigned present = 0;
   for (unsigned t = first; t < last; ++t) present += !fibers_[t].has_left;
@@ -307,7 +308,7 @@ void Block::End(uint64_t number) {
   async.end();
 }
 
-// Ends something by chance that can end. Whether there was any.
+// Completes a random asynchronous operation that can complete. Returns whether there was one.
 bool Block::EndSomething() {
   if (running_.empty()) return false;
   auto at = running_.begin();
@@ -353,7 +354,7 @@ void FusecEmulateBlock(const EmulatedLaunch* launch, unsigned number) {
     return given == nullptr ? uint64_t{1} : std::strtoull(given, nullptr, 10);
   }();
   Cluster cluster(static_cast<int>(blocks));
-  std::latch ended(blocks);  // until then the blocks' shared memory is there
+  std::latch ended(blocks);  // the blocks' shared memory stays until all have ended
   const auto run = [&](unsigned i) {
     Block::Run(*launch, number + i, i, cluster, seed * 0x9e3779b97f4a7c15u + number + i);
     ended.arrive_and_wait();
@@ -368,7 +369,7 @@ void FusecSyncThreads() { Block::Current().SyncThreads(); }
 
 void FusecSyncWarp(unsigned) { Block::Current().SyncWarp(); }
 
-// Whether it holds for all of the block's threads, none of which has left.
+// Whether `holds` is nonzero for all threads of the block, none of which may have exited.
 int FusecAllOfBlock(int holds) {
   Block& block = Block::Current();
   block.slot(block.thread()) = holds != 0;

@@ -20,11 +20,11 @@ struct PtxCall;          // ptx.h
 class AsyncProducts;     // matrix_ops.h
 class TransferBarriers;  // async_ops.h
 
-// Addresses of shared memory are 32 bits. What is given at launch begins at kGivenAddress, a multiple of what tensor cores' addresses
-// wrap at; variables of kernels have other addresses, by their distance from it.
+// Addresses of shared memory have 32 bits. Dynamic shared memory, which is given at launch, begins at kGivenAddress, a multiple of the size
+// at which tensor cores' addresses wrap; static shared variables get addresses by their distance in memory from it.
 constexpr unsigned kGivenAddress = 1u << 22, kGivenBytes = 227 << 10;
 
-// The blocks that run at the same time on threads of the operating system of their own, and know each other's shared memory.
+// The blocks of a cluster, which run at the same time on one OS thread each and can access each other's shared memory.
 struct Cluster {
   explicit Cluster(int blocks) : places(static_cast<size_t>(blocks)) {}
   // Called when all threads of a block have arrived at the cluster's barrier.
@@ -32,7 +32,7 @@ struct Cluster {
   // Waits until so many phases of the barrier have ended, or a block has failed.
   void Await(uint64_t phases);
   uint64_t PhasesEnded();
-  // Notes why a block cannot run on: then none does.
+  // Records why a block cannot continue; all other blocks then stop as well.
   void Fail(const std::string& complaint);
   bool has_failed();
 
@@ -46,57 +46,57 @@ struct Cluster {
   bool has_failed_ = false;
 };
 
-// What the first block had to complain about that could not run since the last call, or "".
+// The complaint of the first block that could not continue since the last call, or "".
 std::string TakeComplaint();
 
-// A block that runs: each of its threads is a fiber, and the order in which they go on is hostile, which a seed decides. What runs
-// beside the threads (copies, products) ends at any time between its start and the wait for it, so that a wait that is missing is
-// seen in the results.
+// A running thread block. Each of its threads is a fiber, and a seed decides the order in which they run, which is hostile. Asynchronous
+// operations (copies, products) complete at any time between their start and the wait for them, so that a missing wait shows in the
+// results.
 class Block {
  public:
-  // Runs it on the calling thread of the operating system.
+  // Runs a block on the calling OS thread.
   static void Run(const EmulatedLaunch& launch, unsigned number, unsigned in_cluster, Cluster& cluster, uint64_t seed);
-  // The one that runs on it.
+  // The block that runs on the calling OS thread.
   static Block& Current();
 
-  // ---- For the thread that runs ----
+  // ---- For the running thread ----
   unsigned thread() const { return *places_.thread; }
-  // Lets other threads run until it holds. `what` says what is waited for.
+  // Lets other threads run until `holds` returns true. `what` describes what is waited for.
   void WaitUntil(std::function<bool()> holds, const char* what);
-  // Lets other threads run now, if chance wants it.
+  // Lets other threads run now, with some probability.
   void MayPause();
   void SyncThreads() { Meet(all_, 0, size_); }
-  // So many threads wait for each other, whichever they are.
+  // Waits until `threads` threads, whichever they are, have arrived at the numbered barrier.
   void SyncSome(unsigned barrier, unsigned threads);
   void SyncWarp();
   void SyncCluster();
   unsigned long long& slot(unsigned thread) { return fibers_[thread].slot; }
   bool has_left(unsigned thread) const { return fibers_[thread].has_left; }
   unsigned size() const { return size_; }
-  // Calls `run` with what all threads of the warp have given, once all are here.
+  // Calls `run` with the calls of all threads of the warp, once all have arrived.
   void Together(PtxCall& call, function_ref<void(ArrayRef<PtxCall*>)> run);
-  // Ends the block, which does what a GPU would leave open.
+  // Ends the block with an error: it does something that is undefined on a GPU.
   [[noreturn]] void Complain(const std::string& what);
 
-  // ---- What runs beside the threads ----
-  // `end` is called once, when `can_end` holds, at any time or by End. Returns its number.
+  // ---- Asynchronous operations ---- Starts an operation: `end` is called once to complete it, at any time at which `can_end` holds, or by
+  // End. Returns its number.
   uint64_t Start(std::function<void()> end, std::function<bool()> can_end = nullptr);
   void End(uint64_t number);
   bool HasEnded(uint64_t number) const { return running_.count(number) == 0; }
 
-  // Of memory whose contents are lost.
+  // Overwrites memory whose contents are lost with a fill pattern.
   void Spoil(char* memory, size_t bytes) const;
   char* shared_memory() const { return places_.shared_memory; }
   char* At(unsigned address) const { return shared_memory() + (int64_t{address} - kGivenAddress); }
   Cluster& cluster() { return cluster_; }
   AsyncProducts& products() { return *products_; }
-  AsyncGroups& copies() { return copies_[thread()]; }  // that the thread has started by cp.async
+  AsyncGroups& copies() { return copies_[thread()]; }  // copies that the thread has started by cp.async
   TransferBarriers& barriers() { return *barriers_; }
 
  private:
   struct Fiber {
-    void* stack_pointer = nullptr;  // while it does not run
-    std::function<bool()> may_run;  // none: it may
+    void* stack_pointer = nullptr;  // saved while the fiber does not run
+    std::function<bool()> may_run;  // empty: it may run
     const char* waits_for = "";
     unsigned long long slot = 0;
     bool has_left = false;
@@ -133,18 +133,18 @@ class Block {
   Cluster& cluster_;
   PlacesOfBlock places_;
   unsigned number_, size_;
-  unsigned left_ = 0;  // threads that have left
+  unsigned left_ = 0;  // number of threads that have exited
   bool is_scheduling_ = true;
   std::mt19937_64 random_;
   Order order_;
   unsigned haste_;
   int spoiled_byte_;
-  void* scheduler_ = nullptr;  // its stack pointer while a fiber runs
+  void* scheduler_ = nullptr;  // the scheduler's stack pointer while a fiber runs
   std::vector<Fiber> fibers_;
-  Barrier all_, some_[16];  // of the block's threads; of some of them, by number (0 is of all)
+  Barrier all_, some_[16];  // for all threads of the block; for some of them, by barrier number (0 is for all)
   std::vector<Barrier> warps_;
   std::vector<Gathering> gatherings_;  // by warp
-  unsigned at_cluster_ = 0;            // threads that wait for the cluster
+  unsigned at_cluster_ = 0;            // number of threads that wait for the cluster
   uint64_t cluster_phases_ = 0;
   std::map<uint64_t, Async> running_;
   uint64_t started_ = 0;

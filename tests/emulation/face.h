@@ -1,12 +1,12 @@
-// CUDA's words for kernels' text in the emulation of a GPU (README.md), pasted into the host header (codegen_templates/host) in place
-// of its block of one thread.
+// CUDA's keywords and built-ins for the text of kernels in the emulation of a GPU (README.md). This file is pasted into the host header
+// (codegen_templates/host) in place of the part that emulates a block of one thread.
 #define __shared__ static thread_local
 
 static thread_local Dim3 threadIdx{0, 0, 0};
 static thread_local Dim3 blockDim{1, 1, 1};
 [[maybe_unused]] static thread_local Dim3 blockIdx{0, 0, 0};
-[[maybe_unused]] constexpr Dim3 gridDim{1024, 1, 1};  // more than the few blocks that start the next kernel at once
-// As much as a block may have, for every kernel.
+[[maybe_unused]] constexpr Dim3 gridDim{1024, 1, 1};  // larger than the small grids that start the next kernel at once
+// Every kernel gets the most shared memory that a block may have.
 alignas(1024) [[maybe_unused]] static thread_local char gpu_shared_memory[227 << 10];
 
 inline void FindPlaces(PlacesOfBlock* places) {
@@ -20,7 +20,7 @@ void RunBlock(int threads, int cluster_blocks, Kernel kernel) {
   FusecEmulateBlock(&launch, blockIdx.x);
 }
 
-// Operands of asm statements: written, written and read, read.
+// Operands of asm statements: written; written and read; read.
 template <class T>
 PtxOperand PtxOut(T& place) {
   return {&place, nullptr, 0, sizeof(T)};

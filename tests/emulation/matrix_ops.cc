@@ -17,12 +17,12 @@ Format FormatOf(const PtxCall& call) {
   return call.Has(".bf16") ? Format::kBFloat16 : Format::kHalf;
 }
 
-// How many numbers a word of 32 bits has.
+// The number of elements in a 32-bit word.
 int NumbersInWord(Format format) {
   return format == Format::kTf32 ? 1 : format == Format::kE4M3 ? 4 : 2;
 }
 
-// Number `i` of a word; tensor cores read 19 bits of a float.
+// Element `i` of a word; tensor cores read 19 bits of a float (TF32).
 double NumberOf(Format format, unsigned word, int i) {
   if (format == Format::kTf32) {
     word &= ~0x1fffu;
@@ -35,7 +35,7 @@ double NumberOf(Format format, unsigned word, int i) {
   return format == Format::kHalf ? runtime::HalfToFloat(bits) : runtime::BFloat16ToFloat(bits);
 }
 
-// 8 words of 16 rows, as lanes hold them: rows lane / 4 and lane / 4 + 8, words lane % 4 and lane % 4 + 4.
+// 8 words of each of 16 rows, as lanes hold them: rows lane / 4 and lane / 4 + 8, words lane % 4 and lane % 4 + 4.
 std::vector<double> LeftOf(Format format, ArrayRef<PtxCall*> lanes, size_t first_argument) {
   const int of_word = NumbersInWord(format), terms = 8 * of_word;
   std::vector<double> left(static_cast<size_t>(16 * terms));
@@ -50,7 +50,7 @@ std::vector<double> LeftOf(Format format, ArrayRef<PtxCall*> lanes, size_t first
   return left;
 }
 
-// mma.sync.m16n8: sums 0 to 3, left words 4 to 7, right words 8 and 9, what is added 10 to 13.
+// mma.sync.m16n8: arguments 0 to 3 are sums, 4 to 7 words of the left operand, 8 and 9 of the right one, and 10 to 13 the addends.
 void Multiply(ArrayRef<PtxCall*> lanes) {
   const Format format = FormatOf(*lanes[0]);
   const int of_word = NumbersInWord(format), terms = 8 * of_word;
@@ -75,8 +75,8 @@ void Multiply(ArrayRef<PtxCall*> lanes) {
   }
 }
 
-// ldmatrix.x4: lane 8 i + r has the address of row r of matrix i, 8 numbers of 16 bits. Each lane gets two neighbours of row
-// lane / 4 of each matrix or, turned, of its column lane / 4.
+// ldmatrix.x4: lane 8 i + r has the address of row r of matrix i, which has 8 elements of 16 bits. Each lane gets two neighboring elements
+// of row lane / 4 of each matrix or, with .trans, of column lane / 4.
 void LoadMatrices(Block& block, ArrayRef<PtxCall*> lanes) {
   const bool is_turned = lanes[0]->Has(".trans");
   uint16_t numbers[32][8];
@@ -95,7 +95,8 @@ void LoadMatrices(Block& block, ArrayRef<PtxCall*> lanes) {
   }
 }
 
-// The word at byte `byte` of line `line` of a panel of lines of 128 bytes: bits 7 to 9 of an address are added to bits 4 to 6.
+// The word at byte `byte` of line `line` of a panel with lines of 128 bytes. The address is swizzled: bits 7 to 9 are XORed into bits 4 to
+// 6.
 unsigned PanelWord(Block& block, uint64_t description, int line, int byte) {
   constexpr uint64_t kSwizzle128Bytes = uint64_t{1} << 62, kEightLines = uint64_t{1024} / 16 << 32;
   if ((description & ~uint64_t{0x3fff}) != (kSwizzle128Bytes | kEightLines))
@@ -122,7 +123,7 @@ void StartProduct(Block& block, unsigned warp, ArrayRef<PtxCall*> lanes) {
   product.format = FormatOf(call);
   product.terms = 8 * NumbersInWord(product.format);
   product.columns = call.Is("wgmma.mma_async.sync.aligned.m64n128") ? 128 : 64;
-  const auto sums = static_cast<size_t>(product.columns / 2);  // of a lane
+  const auto sums = static_cast<size_t>(product.columns / 2);  // sums per lane
   size_t next = sums;
   const bool reads_words = call.instruction->arguments[sums + 1].kind == PtxArgument::Kind::kOperand &&
                            call.instruction->arguments[sums + 2].kind == PtxArgument::Kind::kOperand;

@@ -11,18 +11,18 @@ namespace fusec::emulation {
 
 class Block;
 
-// What the threads of a warp do together with matrices: ldmatrix, mma, wgmma. Whether the instruction is one.
+// Executes the matrix instructions of a warp: ldmatrix, mma, wgmma. Returns false for any other instruction.
 bool RunMatrixOp(Block& block, PtxCall& call);
 
-// Products that run beside the threads (wgmma), by warp. Sums are spoiled from the start of a product until the wait for it.
+// Asynchronous products (wgmma), by warp. Sums are overwritten with a fill pattern from the start of a product until the wait for it.
 class AsyncProducts {
  public:
   explicit AsyncProducts(Block& block) : block_(block) {}
 
   // A product of a warp: 16 rows and 64 or 128 columns.
   struct Product {
-    std::vector<float*> sums;  // half as many of each lane as there are columns, lane by lane
-    std::vector<double> left;  // 16 rows; none: read at the end
+    std::vector<float*> sums;  // lane by lane; each lane has half as many sums as there are columns
+    std::vector<double> left;  // the left operand, 16 rows; empty if it is read when the product completes
     uint64_t left_description = 0, right_description = 0;
     bool adds = false, is_turned = false;
     int terms = 0, columns = 64;
@@ -36,7 +36,7 @@ class AsyncProducts {
  private:
   struct OfWarp {
     AsyncGroups groups;
-    std::map<float*, std::pair<float, int>> held;  // sums, and how many products will change them
+    std::map<float*, std::pair<float, int>> held;  // by sum: its true value, and how many running products change it
     bool is_fenced = false;
     uint64_t last = 0;
   };

@@ -67,7 +67,7 @@ PtxInstruction ParseInstruction(std::string text) {
   return instruction;
 }
 
-// The instructions of an asm statement, complete.
+// The complete list of instructions of an asm statement.
 std::vector<PtxInstruction> ParsePtx(const std::string& text) {
   std::vector<PtxInstruction> instructions;
   for (size_t at = 0; at < text.size();) {
@@ -80,7 +80,7 @@ std::vector<PtxInstruction> ParsePtx(const std::string& text) {
   return instructions;
 }
 
-// The text with operands of constraint C in their places. Labels need no numbers: a statement sees its own alone.
+// The text with the operands of constraint C inserted. Labels need no unique numbers, since a statement only uses its own.
 std::string Completed(const char* text, ArrayRef<PtxOperand> operands) {
   std::string complete = text;
   for (size_t i = operands.size(); i-- > 0;) {  // %39 before %3
@@ -139,7 +139,7 @@ bool RunOther(Block& block, PtxCall& call) {
   } else if (call.Is("setp.ne.b32")) {
     call.registers[call.instruction->arguments[0].name] = call.Word(1) != call.Word(2);
   } else if (call.Is("setmaxnreg") || call.Is("griddepcontrol") || call.Is("fence.")) {
-    block.MayPause();  // registers, earlier kernels and the order of memory are not modelled
+    block.MayPause();  // register counts, earlier kernels and memory ordering are not modeled
   } else {
     return false;
   }

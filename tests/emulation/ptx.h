@@ -11,17 +11,17 @@
 
 namespace fusec::emulation {
 
-// An argument of an instruction; those in braces stand side by side, and brackets say nothing.
+// An argument of an instruction. Arguments in braces are listed one after the other, and brackets are ignored.
 struct PtxArgument {
   enum class Kind { kOperand, kNumber, kName } kind = Kind::kNumber;
-  size_t operand = 0;       // of the asm statement
+  size_t operand = 0;       // number of the asm statement's operand
   uint64_t number = 0;
-  std::string name;  // of a register or a label
+  std::string name;  // name of a register or a label
 };
 
 struct PtxInstruction {
   std::string name;   // "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
-  std::string label;  // in front of it
+  std::string label;  // the label in front of the instruction
   std::string guard;  // a predicate, or ""
   bool guard_holds = true;
   std::vector<PtxArgument> arguments;
@@ -31,8 +31,8 @@ struct PtxInstruction {
 struct PtxCall {
   PtxOperand* operands = nullptr;
   const PtxInstruction* instruction = nullptr;
-  std::map<std::string, uint64_t> registers = {};  // of the statement, by name; a predicate is 0 or 1
-  unsigned lane = 0;  // set where all threads of a warp execute it together
+  std::map<std::string, uint64_t> registers = {};  // registers of the statement, by name; a predicate is 0 or 1
+  unsigned lane = 0;  // set if all threads of a warp execute the instruction together
 
   bool Is(const char* begin) const { return instruction->name.starts_with(begin); }
   bool Has(const char* part) const { return instruction->name.find(part) != std::string::npos; }
@@ -40,7 +40,7 @@ struct PtxCall {
   uint64_t Bits(size_t argument) const;
   unsigned Word(size_t argument) const { return static_cast<unsigned>(Bits(argument)); }
   float Float(size_t argument) const;
-  // Where an argument that is written lies.
+  // The place of an argument that is written.
   template <class T>
   T* Place(size_t argument) {
     const PtxArgument& written = instruction->arguments[argument];

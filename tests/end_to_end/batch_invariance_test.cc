@@ -1,6 +1,6 @@
-// `--batch-invariant`: a row has the bits that it has alone, in every batch, at every place, with
-// any number of threads. FUSEC_TEST_DEVICE=cuda runs it on a GPU, FUSEC_TEST_BATCHES=all with every
-// batch of 1 to 300 rows, FUSEC_TEST_BATCH_INVARIANT=0 without the flag.
+// `--batch-invariant`: a row of an answer has the same bits alone and in every batch, at every position, with any number of threads.
+// FUSEC_TEST_DEVICE=cuda runs the test on a GPU, FUSEC_TEST_BATCHES=all with every batch of 1 to 300 rows, and FUSEC_TEST_BATCH_INVARIANT=0
+// without the flag.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,8 +45,7 @@ std::vector<int64_t> Batches() {
   return batches;
 }
 
-// Not those whose inputs hold bags one behind the other, that have no batch, or whose rows depend
-// on each other.
+// Excludes models whose inputs hold bags one after the other, models without a batch, and models whose rows depend on each other.
 bool HasRows(const std::string& name) {
   constexpr const char* kOthers[] = {"embedding_bags", "masked_pairs", "offset_bags", "unique_rows",
                                      "viewed_scores"};
@@ -66,7 +65,7 @@ std::vector<std::string> ModelFiles() {
   return files;
 }
 
-// Which axis of a tensor counts the rows of the batch; none of one that all rows share.
+// The axis of a tensor that counts the rows of the batch; none for a tensor that all rows share.
 std::optional<size_t> BatchAxis(const runtime::TensorSignature& tensor, const std::string& symbol) {
   for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
     if (tensor.shape[axis].text() == symbol) return axis;
@@ -74,7 +73,7 @@ std::optional<size_t> BatchAxis(const runtime::TensorSignature& tensor, const st
   return std::nullopt;
 }
 
-// A row along an axis: as many stretches of memory as all axes in front have places.
+// A row along an axis: one stretch of memory for each index of the axes before it.
 struct Row {
   size_t stretches = 1, bytes = 0, pitch = 0, first = 0;
 
@@ -192,7 +191,7 @@ class Batched {
   std::unique_ptr<runtime::Context> context_;
 };
 
-// How many rows, of all batches, have other bits than alone; `first` is the first of them in words.
+// The number of rows, over all batches, whose bits differ from those alone; `first` describes the first of them.
 int64_t DifferentRows(Batched& model, std::string& first) {
   const Inputs all = model.AllRows();
   std::vector<int64_t> order(kRows);
@@ -235,7 +234,7 @@ class BatchInvariance : public testing::TestWithParam<std::string> {
 
 TEST_P(BatchInvariance, ARowHasTheSameBitsInEveryBatch) { ExpectSameBits(GetParam()); }
 
-// What needs no GPU to be seen: its kernels serve all sizes, and no library makes a product.
+// What can be checked without a GPU: each kernel serves all sizes, and no library computes a product.
 TEST_P(BatchInvariance, HasOneKernelForEveryBatchOnAGpu) {
   CompileOptions options;
   options.model_path = GetParam();
@@ -278,9 +277,8 @@ TEST_P(BatchInvarianceOfSuite, ARowHasTheSameBitsInEveryBatch) {
                  arithmetic == "high" ? "high" : "highest");
 }
 
-// A CPU has one arithmetic of floats. It takes minutes for the widths of lecture_main and
-// lora_block, which are left to GPUs: lecture_small and the lora_block of models/ have the same
-// ops.
+// On a CPU there is only one precision of float products. The widths of lecture_main and lora_block would take minutes there, so they run
+// only on GPUs; lecture_small and the lora_block of models/ have the same ops.
 std::vector<std::string> SuiteCases() {
   std::vector<std::string> cases;
   for (const std::string name : {"dcnv2", "dlrm_dot", "lecture_main", "lecture_small", "lola",
@@ -296,9 +294,8 @@ std::vector<std::string> SuiteCases() {
 INSTANTIATE_TEST_SUITE_P(All, BatchInvarianceOfSuite, testing::ValuesIn(SuiteCases()),
                          [](const auto& info) { return info.param; });
 
-// The same check of a model compiled without the flag, so that it is known to find what it looks
-// for: on a GPU other kernels serve a row alone than many, and oneDNN's products for AVX2 split
-// sums by rows.
+// The same check for a model compiled without the flag, which shows that the check finds differences: on a GPU a single row uses other
+// kernels than many rows, and oneDNN's products for AVX2 split sums depending on the number of rows.
 TEST(BatchInvarianceCheck, SeesOtherBitsWithoutTheFlag) {
   const std::string program = fs::read_symlink("/proc/self/exe");
   const auto check = [&](const char* flag) {

@@ -1,4 +1,4 @@
-// `fusec verify --per-fusion` and `--bisect` on artifacts that are wrong on purpose.
+// `fusec verify --per-fusion` and `--bisect` on artifacts with deliberate errors.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,7 +32,7 @@ class Blame : public testing::Test {
         {kModels + model, "-o", artifact_, "--target", "cpu,sm_90a", "--cpu-level", "x86-64-v3"});
     ASSERT_EQ(child.exit_code, 0) << child.errors;
   }
-  // A compiler that compiles another text, made by a command of the shell from the file "$a".
+  // A compiler that first changes the file "$a" by a shell command.
   void UseWrongCompiler(const std::string& edit) const {
     const std::string path = folder_ + "/wrong_compiler";
     std::ofstream(path) << "#!/bin/sh\nfor a in \"$@\"; do case \"$a\" in *.cc)\n"
@@ -100,7 +100,7 @@ TEST_F(Blame, AnAlteredStepIsFound) {
 }
 
 TEST_F(Blame, AFusionToBlameIsFoundAndCured) {
-  // The square root is wrong wherever LayerNorm's kernel stands in the text.
+  // Makes the square root wrong in each text that contains LayerNorm's kernel.
   UseWrongCompiler("grep -q k00_layer_norm \"$a\" && sed -i 's/= sqrtf(/= 1.5f * sqrtf(/' \"$a\"");
   const ChildResult child =
       Fusec({"verify", kModels + "lola.ts.onnx", "--bisect", "--device", "cpu"});
@@ -109,8 +109,8 @@ TEST_F(Blame, AFusionToBlameIsFoundAndCured) {
               "/norm/LayerNormalization", "--disable-fusion fuse-row-reduction cures it"});
 }
 
-// merge-linear is exact for finite activations (passes/merge_linear.h): an infinite one shows that it rewrote the graph. Unmerged,
-// infinity meets a weight of 0, and the sum is no number.
+// merge-linear is exact only for finite activations (passes/merge_linear.h), so an infinite one shows that it rewrote the graph. Without
+// merging, infinity is multiplied by a weight of 0, and the sum is NaN.
 TEST_F(Blame, ThePassToBlameIsFound) {
   const std::string model = folder_ + "/model.onnxtxt";
   std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
@@ -126,7 +126,8 @@ g (float[n, 2] x) => (float[n, 2] y)
               "--disable-fusion merge-linear cures it"});
 }
 
-// A kernel that is wrong in some of its calls only: the sizes take three, a context of its own one.
+// A kernel that is wrong only in some of its calls: verify of the sizes makes three calls in one context, and a context of its own makes
+// one.
 class WrongCalls : public Blame {
  protected:
   void ExpectBlame(const std::string& calls, ArrayRef<std::string> parts) const {
@@ -145,13 +146,13 @@ g (float[n, 8] x) => (float[n, 8] y)
   }
 };
 
-// As one with a race may be: alone it does what it should.
+// Like a kernel with a race, it is right when it runs alone.
 TEST_F(WrongCalls, WhatNoKernelIsGuiltyOfLiesBetweenThem) {
   ExpectBlame("calls == 3 || calls == 4", {"output y at n=5", "between the kernels, in the memory plan or the order of launches",
                              "compiled again"});
 }
 
-// Nothing ran before the first size that could have left something behind.
+// Before the first size, nothing has run that could affect it.
 TEST_F(WrongCalls, TheFirstSizeIsNotBlamedOnSizesBefore) {
   ExpectBlame("calls == 1", {"output y at n=1", "between the kernels", "compiled again"});
 }
@@ -160,7 +161,7 @@ TEST_F(WrongCalls, WhatAnotherContextDoesRightIsLeftBehind) {
   ExpectBlame("calls == 3", {"output y at n=5", "this size is right in a new context"});
 }
 
-// An id outside its table has a meaning in the artifact; compiled anew without it, the run would fail.
+// The index policy of the artifact allows an out-of-range id; a recompilation without the policy would fail the run.
 TEST_F(Blame, WhatIsCompiledAnewHasTheArtifactsFlags) {
   const std::string model = folder_ + "/model.onnxtxt";
   std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
@@ -186,7 +187,7 @@ TEST_F(Blame, AnAlteredGraphIsNoExcuse) {
   EXPECT_NE(child.errors.find("ir/cpu.ir: was altered"), std::string::npos) << child.errors;
 }
 
-// Weights that somebody exchanged, hash and all, are not what the kernels are judged with.
+// Kernels are not judged with weights that somebody replaced together with their hash.
 TEST_F(Blame, OtherWeightsAreNamed) {
   Compile("lora_mlp.ts.onnx");
   const std::string path = artifact_ + "/weights.safetensors";

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Refits models that exporters wrote, and compares the artifact with what compiling the model with the new weights gives, byte for byte.
+"""Refits exported models with new weights, and compares the artifact byte for byte with one compiled from the model with these weights.
 
-Each model as it is, and with layers in fp8, whose weights the compiler rounds.
+Each model is tried as it is, and with layers in fp8, whose weights the compiler rounds.
 
 usage: check_refit.py FUSEC MODEL.onnx...
 """
@@ -26,7 +26,7 @@ def fusec(*arguments):
 
 
 def retrained(path, output):
-    """The model with other numbers in its weights. What training leaves alone, such as a bias of zeros, stays."""
+    """The model with other numbers in its weights. Constants that training would not change, such as a bias of zeros, stay."""
     model, random = onnx.load(path), numpy.random.default_rng(7)
     for tensor in model.graph.initializer:
         values = numpy_helper.to_array(tensor)

@@ -1,5 +1,5 @@
-// The same model gives the same bytes, whatever the folder, the time, the user, the locale, the time
-// zone, the number of CPUs and the state of the kernel cache.
+// The same model gives an artifact with the same bytes, whatever the folder, the time, the user, the locale, the time zone, the number of
+// CPUs and the state of the kernel cache.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -75,7 +75,7 @@ TEST_F(Determinism, SameBytesForTheSameModel) {
     ExpectEqual(first, Compile("there", model, "cache3" + name, "out",
                                {"HOME=" + root_, "USER=other", "LOGNAME=other", "LC_ALL=de_DE.UTF-8",
                                 "LANG=tr_TR.UTF-8", "TZ=Pacific/Chatham", "taskset", "-c", "0"}));
-    // From the cache, over what is there.
+    // From the cache, overwriting the existing artifact.
     ExpectEqual(first, Compile("here", model, "cache1" + name, "out"));
   }
 }

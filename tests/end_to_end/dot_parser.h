@@ -12,11 +12,10 @@ struct DotDrawing {
   std::vector<std::string> nodes;
   std::vector<std::pair<std::string, std::string>> edges;
   std::set<std::string> clusters;
-  std::string error;  // "" if it is well-formed: where and what
+  std::string error;  // "" if the drawing is well-formed; otherwise place and kind of the error
 };
 
-// Reads the part of the language that one directed graph needs: `digraph "name" { ... }` with attributes, nodes, edges and
-// subgraphs.
+// Parses the part of the language that a single directed graph needs: `digraph "name" { ... }` with attributes, nodes, edges and subgraphs.
 DotDrawing ParseDot(const std::string& text);
 
 }  // namespace fusec

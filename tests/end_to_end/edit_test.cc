@@ -1,5 +1,5 @@
-// `fusec edit` and `fusec rebuild` as their users call them: an edit that is right is taken, marked
-// and taken back; one that is wrong is found, and changes nothing.
+// `fusec edit` and `fusec rebuild` as users call them: a right edit is accepted, marked, and can be undone; a wrong one is found and
+// changes nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ class Edit : public testing::Test {
     text.replace(at, from.size(), to);
     std::ofstream(file) << text;
   }
-  // Nothing is left beside the artifact but the working copy.
+  // Only the working copy is left beside the artifact.
   void ExpectNoOtherFolders() const {
     for (const auto& entry : fs::directory_iterator(folder_)) {
       EXPECT_TRUE(entry.path() == artifact_ || entry.path() == copy_) << entry.path();
@@ -135,7 +135,7 @@ TEST_F(Edit, FindsAnEditThatIsWrongAndLeavesTheArtifact) {
   EXPECT_EQ(Files(), before_);
 }
 
-// With one block, the sizes of verify would not show that rows are left out.
+// With only one block, the sizes of verify would not show that rows are left out.
 TEST_F(Edit, FindsBlocksThatAreTooFew) {
   Compile("11_softmax", "cpu");
   Open();
@@ -180,7 +180,7 @@ TEST_F(Edit, StopsAKernelThatNeverEnds) {
   Replace(copy_ + "/kernels.cc", "const float y_value = power / total;",
           "const float y_value = power / total;\n      while (k == 5) asm volatile(\"\");");
   const auto stopped_by = [&](const char* signal) {
-    // In the foreground, as a second signal, to the group, would end it at once.
+    // Runs in the foreground, since a second signal, sent to the process group, would end it at once.
     return RunChild({"timeout", "--foreground", "-s", signal, "2", FUSEC_PROGRAM, "rebuild", artifact_}).exit_code;
   };
   EXPECT_EQ(stopped_by("INT"), 124);
@@ -249,7 +249,7 @@ TEST_F(Edit, TakesTextsThatWereEditedInTheArtifact) {
   EXPECT_EQ(Files(), before_);
 }
 
-// What lies in the folder is the text of the last GPU; another one keeps what it has where it differs.
+// The folder has the text for the last GPU; another GPU keeps its own text where it differs.
 TEST_F(Edit, CompilesForTheGpusThatHaveTheText) {
   Compile("11_softmax", "sm_80,sm_90a");
   Open();

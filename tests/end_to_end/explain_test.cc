@@ -1,6 +1,5 @@
-// What fusec tells of whole models: every edge that crosses memory has a pass's reason, the picture
-// is one that Graphviz can draw, every GPU kernel's resources are known, and every CPU kernel alone
-// does what its unfused ops do.
+// Reports about whole models: every edge through memory has a reason from a pass, the drawing is valid for Graphviz, the resources of every
+// GPU kernel are known, and every CPU kernel alone computes the same as its unfused ops.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -50,7 +49,7 @@ class Explained : public testing::TestWithParam<const char*> {
     EXPECT_FALSE(drawing.clusters.empty());
   }
 
-  // Every tensor that the target's steps read has sources, and every initializer went somewhere.
+  // Every tensor that the target's steps read has sources, and every initializer is used somewhere.
   static void ExpectKnownWeights(const std::string& artifact, const std::string& target) {
     const Json manifest =
         Json::parse(*ReadWholeFile(artifact + "/manifest.json", ErrorKind::kInput));

@@ -1,6 +1,6 @@
-// Large graphs compile in a time that grows little faster than they do, within a bound on memory.
-// The bounds leave slow machines several times what was measured on one core;
-// FUSEC_TEST_GRAPHS=large takes graphs of 100,000 nodes, as every night does.
+// The compile time of large graphs grows little faster than their size, and memory stays below a limit. The limits are several times what
+// was measured on one core, to leave room for slow machines. FUSEC_TEST_GRAPHS=large takes graphs of 100,000 nodes, as the nightly run
+// does.
 #include <sys/resource.h>
 
 #include <chrono>

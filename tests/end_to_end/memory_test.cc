@@ -1,4 +1,5 @@
-// Weights are written once: compiling needs little more memory than those that it computes, whatever lies in files.
+// Weights are written only once: compiling needs little more memory than the weights that it computes, however large the weights in files
+// are.
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -20,8 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMegabyte = 1 << 20;
 
-// A table that is used as it is and one that constant folding transposes, both in a file of zeros
-// without blocks.
+// A table that is used as stored, and one that constant folding transposes, both in a sparse file of zeros.
 constexpr char kModel[] = R"(<ir_version: 10, opset_import: ["" : 18]>
 g (int64[batch] ids) => (float[batch, 16] y)
 <float[1048576, 16] rows = ["location": "weights.bin", "offset": "0", "length": "67108864"],
@@ -35,7 +35,7 @@ g (int64[batch] ids) => (float[batch, 16] y)
 )";
 constexpr int64_t kWeights = 192 * kMegabyte;
 
-// The most memory that a child, or one it waited for, has had at once; -1 if it failed.
+// The peak memory of a child process, or of a process for which it waited; -1 if it failed.
 int64_t PeakBytes(ArrayRef<std::string> arguments) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -70,7 +70,7 @@ class SparseTable : public testing::Test {
   void SetUp() override { folder_ = *MakeTemporaryFolder(); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // Rows of numbers 1000 * row + column are those of `rows`; all others are holes, or zeros on the disk.
+  // The rows in `rows` have the numbers 1000 * row + column; all others are holes in the file, or zeros on the disk.
   std::string Write(const std::string& name, int64_t row_count, const std::vector<int64_t>& rows, bool is_sparse) const {
     const std::string path = folder_ + "/" + name;
     fs::create_directories(path);
@@ -109,7 +109,7 @@ g (int64[batch] ids) => (float[batch, 64] y)
   std::string folder_;
 };
 
-// No hash and no byte tells whether zeros were a hole.
+// Hash and bytes are the same whether zeros were a hole or stored.
 TEST_F(SparseTable, IsStoredAsTheZerosThatItReadsAs) {
   constexpr int64_t kRows = 100'003;  // 25.6 MB, which end within a page
   for (const std::vector<int64_t>& rows : {std::vector<int64_t>{}, {0, 50'000}, {kRows - 1}}) {
@@ -124,7 +124,7 @@ TEST_F(SparseTable, IsStoredAsTheZerosThatItReadsAs) {
   }
 }
 
-// Data that are there are read piece by piece, too, by whoever hashes or copies them.
+// Stored data are also hashed and copied piece by piece.
 TEST_F(SparseTable, OfDataTakesNoMemoryEither) {
   constexpr int64_t kRows = 1'600'000;  // 410 MB
   constexpr int64_t kMost = 200 * kMegabyte;

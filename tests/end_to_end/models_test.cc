@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-// Every exported model, and half versions of them, through the program itself: compiled for the CPU
-// and compared with the double-precision interpreter and onnxruntime by `fusec verify`.
+// Compiles every exported model, and their f16 and bf16 versions, for the CPU with the program itself, and compares answers with the
+// double-precision interpreter and onnxruntime by `fusec verify`.
 namespace {
 
 namespace fs = std::filesystem;
@@ -72,7 +72,7 @@ TEST_P(Models, AgreeWithTheInterpreterAndOnnxruntime) {
   fs::remove_all(folder);
 }
 
-// The families beside them, at the sizes that verify tries by itself.
+// The small models of tests/end_to_end/models, at the sizes that verify tries by default.
 std::vector<std::string> FamilyModels() {
   std::vector<std::string> models;
   for (const auto& entry :

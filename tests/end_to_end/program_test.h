@@ -1,4 +1,4 @@
-// How tests run the program that was just built.
+// Helpers that run the program that was just built.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ inline ChildResult Fusec(std::vector<std::string> arguments) {
   return RunChild(arguments);
 }
 
-// Tests of one model, which lies in a folder of their own.
+// Base class for tests of one model, in a temporary folder of its own.
 class ModelTest : public testing::Test {
  protected:
   explicit ModelTest(const char* model) : text_(model) {}
@@ -28,7 +28,7 @@ class ModelTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // The artifact that the model becomes with these flags.
+  // Compiles the model with these flags, and returns the artifact.
   std::string Compiled(const std::vector<std::string>& flags) const {
     std::vector<std::string> arguments = {model_,       "-o",          folder_ + "/out", "--target",
                                           "cpu,sm_90a", "--cpu-level", "x86-64-v3"};

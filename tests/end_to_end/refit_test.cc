@@ -1,5 +1,5 @@
-// `fusec refit` as its users call it: an artifact with other weights is what compiling the model
-// with these weights gives, to the last byte, and back again.
+// `fusec refit` as users call it: a refitted artifact has the same bytes as one compiled from the model with the new weights, and refitting
+// the old weights restores it.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -46,7 +46,7 @@ class Refit : public testing::Test {
       text += (i > 0 ? ", " : "") + std::to_string(scale * (0.25 + (i * 37 % 11) / 11.0));
     return "{" + text + "}";
   }
-  // Of each version in a folder of its own, as kernels name the model's file.
+  // Each version has a folder of its own, since kernels contain the name of the model's file.
   std::string Model(const std::string& version, double scale, double high = 6) const {
     fs::create_directories(folder_ + "/" + version);
     const std::string path = folder_ + "/" + version + "/model.onnxtxt";
@@ -199,7 +199,7 @@ model (float[batch,24] x) => (float[batch,24] y)
       << child.errors;
 }
 
-// Scales of ones, biases of zeros and bounds are what an optimizer would use up.
+// Passes could fold scales of one, biases of zero and bounds into the program.
 TEST_F(Refit, TakesAnyValuesOfUpdatableTensors) {
   const std::vector<std::string> flags = {"--updatable", "*"};
   const std::string a = Compile(Model("a", 0, 6), "A", flags);

@@ -1,5 +1,5 @@
-// `fusec report` on whole models: every kernel and node appears, what belongs together names each
-// other, texts are those of the artifact, and the page is the same for the same artifact.
+// `fusec report` on whole models: every kernel and node appears, related items refer to each other, texts are those of the artifact, and
+// the page is the same for the same artifact.
 #include <gtest/gtest.h>
 
 #include <filesystem>

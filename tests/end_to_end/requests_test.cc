@@ -1,5 +1,5 @@
-// Inputs per request, in what the program writes: answers, what explain says, and that everything
-// that makes an artifact of another keeps them.
+// Per-request inputs through the program: answers, the output of explain, and that every verb which makes an artifact from another one
+// keeps them.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -60,7 +60,7 @@ class Requests : public ModelTest {
  protected:
   Requests() : ModelTest(kModel) {}
 
-  // Against the model as it was exported, with a row for each item.
+  // Compares with the model as exported, with a row for each item.
   void ExpectVerified(const std::string& artifact, const std::vector<std::string>& dims) const {
     std::vector<std::string> arguments = {"verify", artifact, "--model", model_, "--device", "cpu"};
     for (const std::string& dim : dims) arguments.insert(arguments.end(), {"--dim", dim});

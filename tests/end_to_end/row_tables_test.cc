@@ -1,4 +1,4 @@
-// Which tables of a model can be updated by rows, as the manifest lists them.
+// Which tables of a model can be updated by rows, according to the manifest.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -34,7 +34,7 @@ class RowTables : public testing::Test {
     return "float[9, 4] " + name + " = " + Numbers(36, first);
   }
 
-  // Of ids; `constants` and `nodes` as ONNX text, which makes y, or outputs that are given.
+  // Writes a model of ids with `constants` and `nodes` as ONNX text, which make y or the given outputs.
   std::string Model(const std::string& constants, const std::string& nodes,
                     const std::string& outputs = "float[batch, 4] y") const {
     const std::string path = folder_ + "/model.onnxtxt";
@@ -44,7 +44,7 @@ class RowTables : public testing::Test {
     return path;
   }
 
-  // By name: the storage of its rows, or why they are fixed.
+  // By name of the table: the storage of its rows, or the reason why they cannot be updated.
   std::map<std::string, std::string> Tables(const std::string& model,
                                             const std::vector<std::string>& flags = {}) {
     const std::string out = folder_ + "/out";
@@ -147,7 +147,7 @@ TEST_F(RowTables, ElementsMayBeNumbersInKernels) {
   EXPECT_EQ(Tables(one, {"--updatable", "t"}).at("t"), "f32");
 }
 
-// All tables of the models of this repository, with the rows that they have there.
+// All tables of the models in this repository, with their numbers of rows.
 TEST_F(RowTables, OfDlrmModelsAllCanBeUpdated) {
   for (const std::string name : {"dlrm_dot.ts", "lecture_dlrm.dynamo"}) {
     const auto tables = Tables(std::string(FUSEC_SOURCE_DIR) + "/models/" + name + ".onnx");

@@ -1,4 +1,4 @@
-// Outputs whose size only a run tells, through the C++ face of the runtime.
+// Outputs whose size depends on data, through the C++ API of the runtime.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,5 +1,4 @@
-// Where tables lie, in what the program writes: everything that makes an artifact of another keeps
-// it.
+// Table placement through the program: every verb that makes an artifact from another one keeps it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tables in fewer bits, through the program: answers are those of the table that the formulas make, and nothing else changes.
+// Table storage through the program: answers are those for the table that the formulas give, and nothing else changes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,7 +59,7 @@ g (int64[batch] ids, int64[batch, 3] bag_ids) => (float[batch, )" << width << R"
   std::string folder_;
 };
 
-// What the formulas of stored_rows.h say, in another way than codes are written.
+// The formulas of stored_rows.h, implemented independently of the code that writes codes.
 double Expected(const TensorData& table, RowStorage storage, int64_t row, int64_t column) {
   const int64_t columns = table.dims()[1];
   const double x = table.GetDouble(row * columns + column);

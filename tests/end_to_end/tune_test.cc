@@ -1,4 +1,4 @@
-// `fusec tune` as its users call it, on the CPU: the race is the same on a GPU.
+// `fusec tune` as users call it, on the CPU; the procedure is the same on a GPU.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -49,8 +49,7 @@ class Tune : public testing::Test {
     }
     return files;
   }
-  // tuning.json with another winner for the first region at its last size, as if it had been
-  // measured so, put in place.
+  // Writes tuning.json with another winner for the first region at its last size, as if it had been measured.
   void Choose(const KernelChoice& choice) const {
     ArtifactSource source = *ReadArtifactSource(artifact_);
     MeasuredSize& size = source.tuning.at("cpu").regions.at(0).sizes.back();

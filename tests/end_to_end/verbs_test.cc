@@ -1,5 +1,4 @@
-// The program as its users call it: exit codes, what goes to stdout and stderr, and the promised
-// JSON keys.
+// The program as users call it: exit codes, the output on stdout and stderr, and the documented JSON keys.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -63,7 +62,7 @@ TEST_F(Verbs, VerifyPlantsSpecialValues) {
   EXPECT_EQ(json["outputs"][0]["planted"], "NaN, zeros, denormals");
   EXPECT_EQ(json["outputs"][0]["left_out"], 0);
   EXPECT_EQ(json["outputs"][1]["planted"], "infinities, greatest");
-  // About half of the rows have one, and all that they give depends on it.
+  // About half of the rows have one, and everything computed from these rows depends on it.
   EXPECT_GT(json["outputs"][1]["left_out"], 16 * 4);
   EXPECT_LT(json["outputs"][1]["left_out"], 48 * 4);
   ExpectError({"verify", artifact_, "--special-values", "--per-fusion"}, 2, "excludes");

@@ -1,6 +1,5 @@
-// Runs every tests/errors/*.case: a command line that must end with exactly this exit code and this
-// text on stderr. One that fails must change no file that was there, and leave no new one. A case
-// is one file:
+// Runs every tests/errors/*.case: a command line that must end with exactly the stated exit code and text on stderr. A command that fails
+// must not change an existing file, and must not leave a new one. A case is one file:
 //
 //     # Why this must fail (fail_*), or is fine (accept_*).
 //     # run: fusec model.onnxtxt -o out --dim rows=1..8          a line for the shell
@@ -10,8 +9,7 @@
 //     # ---- expected ----         stderr, line by line; HASH stands for a file's hash, FOLDER for
 //                                  the folder of the test
 //
-// With FUSEC_UPDATE_EXPECTED=1 in the environment, what the program says replaces what was
-// expected.
+// With FUSEC_UPDATE_EXPECTED=1 in the environment, the program's output replaces the expected text.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -79,7 +77,7 @@ std::map<std::string, std::string> Snapshot(const fs::path& folder) {
   return files;
 }
 
-// What differs between two snapshots, by name.
+// The names of the files that differ between two snapshots.
 std::string Changes(const std::map<std::string, std::string>& before,
                     const std::map<std::string, std::string>& after) {
   std::string changes;
@@ -119,7 +117,7 @@ class Errors : public testing::TestWithParam<std::string> {
         std::system(("cd '" + (folder_ / "work").string() + "' && sh -eu ../script").c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  // stderr without what differs from machine to machine.
+  // stderr without the parts that differ from machine to machine.
   std::string Said() const {
     std::string said = ReadText(folder_ / "stderr");
     for (size_t at; (at = said.find(folder_.string())) != std::string::npos;)

@@ -1,6 +1,5 @@
-// A libcuda.so.1 without a GPU, for tests of what is said when the driver fails. Nothing is
-// computed: launches and copies do nothing, and every function succeeds, except as the environment
-// says:
+// A fake libcuda.so.1 without a GPU, for tests of the messages when the driver fails. Nothing is computed: launches and copies do nothing,
+// and every function succeeds, except as the environment says:
 //
 //     FAKE_CUDA_FAIL=cuGraphLaunch=700    that function returns that CUresult; =700,2 from its
 //                                         second call on
@@ -31,7 +30,7 @@ int ResultOf(const char* function) {
   const char* text = std::getenv("FAKE_CUDA_FAIL");
   const std::string start = std::string(function) + "=";
   if (text == nullptr || std::strncmp(text, start.c_str(), start.size()) != 0) return kSuccess;
-  static int calls = 0;  // of the one function that is to fail
+  static int calls = 0;  // calls of the function that is to fail
   const char* comma = std::strchr(text, ',');
   return ++calls < (comma == nullptr ? 1 : std::atoi(comma + 1)) ? kSuccess
                                                                  : std::atoi(text + start.size());
@@ -64,7 +63,7 @@ const Error* Find(int code) {
     __VA_ARGS__;                                                               \
     return kSuccess;                                                           \
   }
-// Nothing to do; or to make a handle, which is any address.
+// Functions that do nothing, or make a handle, which may be any address.
 #define FAKE_NOTHING(name) FAKE(name, ())
 #define FAKE_HANDLE(name) FAKE(name, (const void** handle), *handle = &used_bytes)
 

@@ -14,8 +14,8 @@ g (float[batch, 4] x, int64[batch, 2] ids) => (float[batch, 2, 4] y)
 MODEL
 }
 
-# lookup_artifact [TARGETS]: what that model compiles to, for 1 to 8 rows, as art, and good inputs
-# of 3 rows as x.npy and ids.npy. Its manifest may be altered: it is without its hash.
+# lookup_artifact [TARGETS]: compiles that model for 1 to 8 rows to the folder art, and writes valid inputs of 3 rows to x.npy and ids.npy.
+# The manifest has no hash, so that tests can change it.
 lookup_artifact() {
   lookup_model
   fusec model.onnxtxt -o art --dim batch=1..8 --target "${1:-cpu}" --cpu-level x86-64-v3 2>../log ||
@@ -25,7 +25,7 @@ lookup_artifact() {
   npy ids.npy 'np.zeros((3, 2), "i8")'
 }
 
-# A model whose inputs name their one batch apart, as model.onnxtxt.
+# Writes model.onnxtxt, a model whose inputs have different names for the same batch.
 two_batches_model() {
   cat >model.onnxtxt <<'MODEL'
 <ir_version: 10, opset_import: ["" : 20]>
@@ -35,7 +35,7 @@ g (float[batch, 4] dense, float[lookups, 2] picked) => (float[batch, 6] y) {
 MODEL
 }
 
-# npy FILE EXPRESSION: saves an array of NumPy.
+# npy FILE EXPRESSION: saves a NumPy array.
 npy() {
   "$PYTHON" -c "import numpy as np; np.save('$1', $2)"
 }

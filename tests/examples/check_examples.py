@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds examples/fusion to what it shows: models, kernels and answers are those of today's compiler, and the texts stay short.
+"""Checks examples/fusion: models, kernels and answers must match the built compiler, and the texts must stay short.
 
 usage: check_examples.py FUSEC [ROOT] [--update]        --update rewrites the kernels that are checked in
 """
@@ -17,7 +17,7 @@ README_COLUMNS = 140
 
 
 def run(*command):
-    """The problem with a command, or None."""
+    """Runs a command; returns what is wrong, or None."""
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode == 0:
         return None
@@ -29,7 +29,7 @@ def kernels_of(folder):
 
 
 def compare_kernels(made, kept):
-    """What the compiler writes now against what is checked in."""
+    """Compares the kernels that the compiler writes with the committed ones."""
     new, old = kernels_of(made), kernels_of(kept)
     if not new:
         return f"{made}: no kernels, expected at least one"
@@ -57,7 +57,7 @@ def check_readme(path):
 
 
 def check_figures(fusec, out, path):
-    """The launches and bytes in the text against those of `fusec explain`."""
+    """Compares the launches and bytes in the text with those of `fusec explain`."""
     explained = subprocess.run([fusec, "explain", out], capture_output=True, text=True)
     if explained.returncode != 0:
         return f"fusec explain ended with {explained.returncode}, expected 0\n{explained.stderr}"
@@ -72,7 +72,7 @@ def check_figures(fusec, out, path):
 
 
 def check_example(fusec, example, models, work, update):
-    """(what, problem or None) of everything that is checked in one example."""
+    """The (check, problem or None) of all checks of one example."""
     model, out = example / "model.onnx", work / example.name
     made_model = models / example.name / "model.onnx"
     same = made_model.is_file() and model.is_file() and made_model.read_bytes() == model.read_bytes()

@@ -13,18 +13,18 @@ import numpy as np
 from serving import check, expected_scores, report, run, scores_in
 
 BUILD, CMAKE, ROOT = (pathlib.Path(argument).absolute() for argument in sys.argv[1:])
-# As users build C and C++: warnings of the headers are errors.
+# Flags for building C and C++ as users do; warnings in the headers are errors.
 STRICT = ("-pedantic", "-Wall", "-Wextra", "-Werror")
 
 
 def install(folder):
-    """The prefix, which is not where the files were installed."""
+    """Installs the build, moves the folder, and returns the new prefix, which is not the one of the installation."""
     run(CMAKE, "--install", BUILD, "--prefix", folder / "installed")
     return (folder / "installed").rename(folder / "moved")
 
 
 def check_paths(prefix, installed):
-    """No file has a path of the build machine. The program's libonnx may, if an older set-up built it."""
+    """Checks that no file contains a path of the build machine. The program's libonnx may, if an older set-up built it."""
     ours = re.compile(rb"|".join(re.escape(bytes(path)) + rb"/(?!\.deps/onnx)" for path in (ROOT, BUILD, installed)))
     for path in prefix.rglob("*"):
         found = ours.search(path.read_bytes()) if path.is_file() else None
@@ -60,7 +60,7 @@ def main():
         def no_path_of_the_build():
             check_paths(prefix, folder / "installed")
 
-        def folders():  # the Python package is a component that is installed only by name
+        def folders():  # the Python package is a component that is installed only on request
             names = sorted(path.name for path in prefix.iterdir())
             assert names == ["bin", "include", "lib", "share"], names
 

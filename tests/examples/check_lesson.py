@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the console blocks of examples/edit/README.md in an empty folder and compares what the commands print with the page, but for
-numbers. Blocks of "console gpu" have no output on the page: they are run, too, and must end without a bug.
+"""Runs the console blocks of examples/edit/README.md in an empty folder and compares the output of the commands with the page, except for
+numbers. Blocks of "console gpu" have no output on the page; they are run as well, and must not report an internal error.
 
 usage: check_lesson.py FUSEC ROOT [--update]        --update writes what was printed into the page
 """
@@ -19,7 +19,7 @@ GOOD_OR_FOUND = (0, 1, 6)
 
 
 def run(command, folder):
-    """What a command prints: stdout, then stderr."""
+    """The output of a command: stdout, then stderr."""
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, env=environment)
     if done.returncode not in GOOD_OR_FOUND:
@@ -28,7 +28,7 @@ def run(command, folder):
 
 
 def likeness(text):
-    """What must be equal: words, and that there is a number."""
+    """The text to compare, with each number replaced by a placeholder."""
     text = re.sub(r"x86-64-v\d|native", "LEVEL", text)
     text = re.sub(r"-?\b(nan|inf)\b", "0", text)
     text = re.sub(r"\d+( elements? (is|are))?( NaN or infinite)?( in only one of the two)?", lambda m: "N" if not m[1] else "", text)

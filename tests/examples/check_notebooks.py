@@ -3,8 +3,8 @@
 
 usage: check_notebooks.py SOURCE [--write]
 
-SOURCE is the checkout; PYTHONPATH has the package. With --write the outputs are stored in the notebooks: they are those of a GPU, so
-it is run on a machine that has one.
+SOURCE is the checkout; PYTHONPATH must contain the package. With --write, the outputs are stored in the notebooks. The stored outputs are
+those of a GPU, so this must run on a machine that has one.
 """
 
 import argparse
@@ -20,7 +20,7 @@ SECONDS_PER_CELL = 300
 
 
 class ThisPython(jupyter_client.kernelspec.KernelSpecManager):
-    """Kernels run in the interpreter of this script, whatever is installed elsewhere."""
+    """Makes Jupyter kernels run in the interpreter of this script, whatever kernels are installed."""
 
     def get_kernel_spec(self, kernel_name):
         command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -28,7 +28,7 @@ class ThisPython(jupyter_client.kernelspec.KernelSpecManager):
 
 
 def executed(path):
-    """The notebook with the outputs of this machine."""
+    """Executes the notebook, and returns it with the outputs of this machine."""
     notebook = nbformat.read(path, as_version=4)
     manager = jupyter_client.AsyncKernelManager(kernel_name="python3", kernel_spec_manager=ThisPython())
     client = nbclient.NotebookClient(notebook, km=manager, timeout=SECONDS_PER_CELL, resources={"metadata": {"path": str(path.parent)}})
@@ -39,7 +39,7 @@ def executed(path):
 def store(notebook, path):
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times of day
-        # Progress and warnings tell of this machine's folders.
+        # Progress and warnings contain folders of this machine.
         cell.get("outputs", [])[:] = [output for output in cell.get("outputs", []) if output.get("name") != "stderr"]
     nbformat.write(notebook, path)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the Debian packages twice, and looks at what they have and need: their names, files, dependencies, and that both are the same.
+"""Makes the Debian packages twice, and checks their names, files and dependencies, and that both builds are identical.
 
 usage: check_packages.py BUILD_FOLDER CMAKE ROOT
 """
@@ -14,7 +14,7 @@ from serving import check, report, run
 
 BUILD, CMAKE, ROOT = (pathlib.Path(argument).absolute() for argument in sys.argv[1:])
 RELEASE = re.search(r'FUSEC_VERSION "(.*)"', (ROOT / "runtime/include/fusec/fusec.h").read_text()).group(1)
-# package -> its files below /usr, but for its documents, and what its control file must name, with the reason in .setup/packages.cmake
+# package -> its files below /usr except documents, and the entries that its control file must have (.setup/packages.cmake has the reasons)
 PACKAGES = {
     "fusec": (["bin/fusec", "share/man/man1/fusec.1.gz"], {"Depends": ["g++ | c++-compiler", "libc6", "libfmt9", "libgomp1", "zlib1g"], "Recommends": ["libdnnl2"]}),
     "libfusec-rt1": (
@@ -28,7 +28,7 @@ PACKAGES = {
         {"Depends": [f"libfusec-rt1 (= {RELEASE})"]},
     ),
 }  # fmt: skip
-# package -> what is linked into its files, and a word of each part's licence
+# package -> the parts that are linked into its files, and a word of each part's license
 PARTS = {
     "fusec": ["gcc-12-base", "libxxhash-dev", "libcli11-dev", "libexpected-dev", "libprotobuf-dev", "llvm-19-dev", "nlohmann-json3-dev", "onnx"],
     "libfusec-rt1": ["gcc-12-base", "libxxhash-dev"],
@@ -76,7 +76,7 @@ def main():
                     found = [part if part in wanted else part.split(" ")[0] for part in value.split(", ")]
                     assert set(wanted) <= set(found), f"{package} {field}: {value}"
 
-        def copyright_is_told():  # fusec's own, and of all that is linked in
+        def copyright_is_told():  # that of fusec, and of everything that is linked in
             for package, parts in PARTS.items():
                 text = (folder / package / "usr/share/doc" / package / "copyright").read_text()
                 assert "License: none." in text, f"{package}: {text}"
@@ -90,7 +90,7 @@ def main():
             assert len(verbs) > 9 and re.findall("^.SH FUSEC (.*)$", page, re.M) == ["compile", *verbs], page[:2000]
             assert r"\-\-matmul\-precision" in page and not re.search("^['.](?!SH|TH|nf|fi)", page, re.M)
 
-        def library_is_known():  # to the loader, and to packages that are linked with it
+        def library_is_known():  # by the loader, and by packages that are linked with it
             control = folder / "control"
             run("dpkg-deb", "-e", packages["libfusec-rt1"], control)
             assert "ldconfig" in (control / "postinst").read_text()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the pages (*.md) to what is there: files that they name exist, code that they quote stands in the file that they name, and
-commands of theirs have verbs and flags that `fusec -h` and `fusec VERB -h` know.
+"""Checks the pages (*.md): files that they name must exist, quoted code must be in the file that the page names, and the verbs and flags of
+quoted commands must be known to `fusec -h` and `fusec VERB -h`.
 
 usage: check_pages.py FUSEC [ROOT]
 """
@@ -14,11 +14,11 @@ FUSEC = pathlib.Path(sys.argv[1]).resolve()
 ROOT = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else pathlib.Path(__file__).parents[2]).resolve()
 SERVE = ROOT / "runtime/python/fusec/serve/__main__.py"  # the command line of python -m fusec.serve
 
-# Pages about one day's measurement tell of the files of that day.
+# Pages about a measurement refer to the files of that day.
 DATED = re.compile(r"(^|/)results/")
-# Pages whose quotes and commands are held, beside those of examples/.
+# Pages whose quotes and commands are checked, in addition to those of examples/.
 FRONT_PAGES = ("README.md", "compiler/README.md")
-# Files of an artifact, which no checkout has.
+# Pages that name files of an artifact, which are not in the checkout.
 ARTIFACT_PAGES = ("runtime/ARTIFACT.md",)
 FILE_NAME = re.compile(r"[\w.+/-]+\.(?:h|hpp|cc|c|cu|cuh|py|md|sh|def|ir|svg|txt|json|cmake|env)")
 CODE_FILE = re.compile(r"[\w./-]+\.(?:cuh?|cc|h|hpp|c)\b")
@@ -40,7 +40,7 @@ TOP = {name.split("/")[0] for name in FILES if "/" in name}
 
 
 class Page:
-    """A page's code blocks as (line, lines, text in front), and code spans as (line, text)."""
+    """A page's code blocks as (line, lines, text before), and its code spans as (line, text)."""
 
     def __init__(self, name):
         self.name = name
@@ -109,14 +109,14 @@ def squeezed(text):
 
 
 def is_quote(lines):
-    """C or CUDA, and not IR, a shell's commands or a program of the page's own."""
+    """Whether the block is quoted C or CUDA, rather than IR, shell commands or a program written for the page."""
     if any(re.match(r"\s*(%|graph @|\$ |#!|#include|build/|fusec )", line) for line in lines):
         return False
     return any(re.search(r"[;{]$", re.sub(r"\s*//.*", "", line).rstrip()) for line in lines)
 
 
 def sources_of(page, texts):
-    """The code files that may be meant: the last one that the text in front names, else all kernels of the examples."""
+    """The code files that the quote may be from: the last one that the text before names, or else all kernels of the examples."""
     for line in reversed(texts):
         for name in reversed(CODE_FILE.findall(line)):
             here = (pathlib.PurePosixPath(page.name).parent / name).as_posix()
@@ -129,7 +129,7 @@ def sources_of(page, texts):
 
 
 def missing_line(lines, file):
-    """The first line of a quote that does not stand in `file` behind the ones before it; lines of dots leave out some."""
+    """The first line of a quote that is not in `file` after the lines before it; lines of dots stand for omitted lines."""
     text = [squeezed(line) for line in (ROOT / file).read_text(encoding="utf-8").split("\n")]
     at = 0
     for line in map(squeezed, lines):
@@ -164,7 +164,7 @@ def help_of(*verb):
 
 
 def commands_of(page):
-    """The (line, words) of everything behind `fusec` in code."""
+    """The (line, words) of everything after `fusec` in code."""
     code = list(page.spans)
     code += [(start + i, line) for start, lines, _ in page.blocks for i, line in enumerate(lines)]
     for number, text in code:

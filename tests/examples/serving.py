@@ -1,4 +1,4 @@
-"""What the tests of the serving examples share: commands that must succeed, the scores that are expected, and the count of checks."""
+"""Helpers for the tests of the serving examples: commands that must succeed, expected scores, and the count of checks."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def check(name, body):
 
 
 def expected_scores(fusec, artifact, folder, batch):
-    """What the examples feed, through `fusec run`."""
+    """The scores of `fusec run` for the inputs of the examples."""
     row, column = np.ogrid[:batch, :13]
     np.save(folder / "dense.npy", ((row + column) % 5 / 4).astype(np.float32))
     row, column = np.ogrid[:batch, :26]
@@ -43,6 +43,6 @@ def scores_in(text):
 
 
 def report():
-    """Prints the line that tests/run.sh counts; gives the exit code."""
+    """Prints the line that tests/run.sh counts; returns the exit code."""
     print(f"{passed} passed, {failed} failed")
     return failed != 0

@@ -1,4 +1,4 @@
-"""Builds a random ONNX model node by node; ONNX's own shape inference says what each node makes."""
+"""Builds a random ONNX model node by node; ONNX's own shape inference gives the types of results."""
 
 import dataclasses
 import functools
@@ -16,15 +16,15 @@ NUMBERS = FLOATS + INTEGERS
 BOOL = TensorProto.BOOL
 F32, F16, I32, I64 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.INT64
 ALL = NUMBERS + (BOOL,)
-# How often a new value has a type: f32 is what models are made of.
+# Weights of the types of new values; mostly f32, as in real models.
 WEIGHTS = {TensorProto.FLOAT: 60, TensorProto.FLOAT16: 10, TensorProto.BFLOAT16: 4, TensorProto.DOUBLE: 8, TensorProto.INT64: 9,
            TensorProto.INT32: 6, TensorProto.BOOL: 4}  # fmt: skip
-UNKNOWN = math.inf  # the bound of what may be large, infinite or NaN
+UNKNOWN = math.inf  # the bound of values that may be large, infinite or NaN
 MOST_ELEMENTS = 3000
 
 
 class Unfit(Exception):
-    """This op cannot be put on these values; another one is tried."""
+    """The op cannot be applied to these values; another one is tried."""
 
 
 @dataclasses.dataclass
@@ -32,8 +32,8 @@ class Value:
     name: str
     dtype: int
     shape: list  # int, or the name of a symbol
-    bound: float = UNKNOWN  # no magnitude is larger, and nothing is NaN
-    data: object = None  # of a constant: its array
+    bound: float = UNKNOWN  # if finite: no magnitude is larger, and no element is NaN
+    data: object = None  # the array of a constant
 
     @property
     def rank(self):
@@ -72,7 +72,7 @@ def _type_word(dtype):
 
 
 class Builder:
-    """`random` decides everything. `prefix` is in front of all names of tensors and dims, so that models may lie side by side."""
+    """`random` makes all decisions. `prefix` is put before all names of tensors and dims, so that models can be combined."""
 
     def __init__(self, random, opset, prefix=""):
         self.random, self.opset, self.prefix = random, opset, prefix
@@ -119,7 +119,7 @@ class Builder:
         return self.random.choices(allowed, weights)[0]
 
     def numbers(self, dtype, shape, low=None, high=None):
-        """An array of random numbers; floats are not round, so that nothing lies on a step by chance."""
+        """An array of random numbers; floats have many digits, so that none lies exactly on a step of a function by chance."""
         random = numpy.random.default_rng(self.random.getrandbits(63))
         return random_array(random, dtype, shape, low, high)
 
@@ -162,7 +162,7 @@ class Builder:
     # Operands
 
     def pick(self, dtypes, low=0, high=5, fits=lambda value: True):
-        """A value of the model that fits, mostly a late one, or a new one."""
+        """A fitting value of the model, mostly a recent one, or a new one."""
         found = [value for value in self.values if value.dtype in dtypes and low <= value.rank <= high and fits(value)]
         if found and self.random.random() < 0.9:
             return found[-1 - min(int(self.random.expovariate(0.4)), len(found) - 1)]
@@ -190,8 +190,8 @@ class Builder:
     # Nodes
 
     def op(self, op, operands, outputs=1, bound=UNKNOWN, domain="", like=None, **attributes):
-        """Adds a node; gives its result, or all of them if they are several. Unfit if ONNX refuses it. `like`: a value of the type that
-        the result has, for an op of which inference says too little."""
+        """Adds a node; returns its result, or the list of its results if there are several. Raises Unfit if ONNX rejects it. `like` is a
+        value with the type of the result, for ops whose inference gives too little."""
         node = self._node(op, operands, outputs, domain, attributes)
         made = self._infer(node, operands)
         sized = None
@@ -212,7 +212,7 @@ class Builder:
         return values[0] if outputs == 1 else values
 
     def _derived(self, sizes):
-        """A name for a dim that follows from the inputs' dims; no input has it."""
+        """A new name for a dim that is derived from the inputs' dims."""
         self.count += 1
         name = f"{self.prefix}derived_{self.count}"
         self.symbols[name] = list(sizes)
@@ -220,7 +220,7 @@ class Builder:
         return name
 
     def open_op(self, op, operands, outputs=1, **attributes):
-        """Adds a node whose results have sizes that only data tell; they are outputs of the model."""
+        """Adds a node whose results have sizes that depend on data; they become outputs of the model."""
         node = self._node(op, operands, outputs, "", attributes)
         made = self._infer(node, operands)
         self.nodes.append(node)
@@ -237,7 +237,7 @@ class Builder:
         return helper.make_node(op, names, results, name=self.name(op), domain=domain, **attributes)
 
     def _infer(self, node, operands, which=None):
-        """The types of the results by name; `which`: for that set of sizes."""
+        """The types of the results by name; with `which`, for that set of sizes."""
         given = {operand.name: operand for operand in operands if operand}
         types = {name: helper.make_tensor_type_proto(value.dtype, value.shape if which is None else [self.size(dim, which) for dim in value.shape])
                  for name, value in given.items()}  # fmt: skip

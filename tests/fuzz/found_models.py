@@ -1,4 +1,4 @@
-"""Small models of defects that were found once, in ONNX's text syntax; `doc_string` says what was wrong.
+"""Small models that once showed defects, in ONNX's text syntax; `doc_string` says what was wrong.
 
 Inputs are random: floats of -3 to 3, integers of 0 to 1, or of the two numbers that the model's metadata have under the input's name. Free dims
 are 3, and then 5.

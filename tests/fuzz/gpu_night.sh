@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# On a machine with a GPU, for as long as it is given: random ONNX models, compiled for that GPU and compared with the interpreter at sizes in
-# a hostile order, in which the same sizes come back after others; special values; every tenth model under compute-sanitizer, with a tool
-# that changes from one to the next; and after each round the smoke program with its
-# random sequences of runs. It goes on where it stopped: STATE/next is the number of the next round,
-# and a round is done when its line stands in STATE/rounds.txt.
+# For a machine with a GPU: for HOURS hours, compiles random ONNX models for that GPU and compares them with the interpreter, at sizes in a
+# hostile order, in which sizes repeat after others; with special values; every tenth model under compute-sanitizer, with its tools in turn;
+# and after each round the smoke program with its random sequences of runs. It continues where it stopped: STATE/next is the number of the
+# next round, and a round is done when its line is in STATE/rounds.txt.
 #
 #   usage: tests/fuzz/gpu_night.sh STATE HOURS      FUSEC, GPU_SMOKE and FUSEC_PYTHON name other programs than those of build/ and .deps
 #          a failure leaves its model in STATE/failed, with the command that repeats it in STATE/rounds.txt
@@ -14,7 +13,7 @@ end=$((SECONDS + ${2:?usage: tests/fuzz/gpu_night.sh STATE HOURS} * 3600))
 fusec=${FUSEC:-$root/build/fusec}
 smoke=${GPU_SMOKE:-$root/build/tests/gpu/gpu_smoke}
 python=${FUSEC_PYTHON:-$root/.deps/venv/bin/python}
-most_seconds=300  # of one command
+most_seconds=300  # time limit of one command
 seed=7
 models_of_round=20
 tools=(memcheck racecheck initcheck synccheck)
@@ -37,7 +36,7 @@ try() {  # try MODEL_OR_EMPTY COMMAND...
 
 try_model() {  # try_model FILE NUMBER
   local model=$1 number=$2 out=$work/out symbol sizes=()
-  # A model that fusec refuses with a reason is no finding here; the CPU judges look at those.
+  # A model that fusec rejects with a reason is not a finding here; the CPU judges check those.
   timeout "$most_seconds" "$fusec" "$model" -o "$out" --target "$target" >"$work/log" 2>&1
   case $? in 0) ;; 3) return ;; *) try "$model" "$fusec" "$model" -o "$out" --target "$target"; return ;; esac
   while read -r symbol; do sizes+=(--dim "$symbol=7,1,129,7,64,2,65,1"); done \

@@ -87,11 +87,11 @@ Result<void> JudgedModel::JudgeOther() {
     for (size_t i = 0; i < expected_[set].size(); ++i) {
       FUSEC_ASSIGN(const NamedTensor other, ReadTensorFile(TensorPath(folder_, set, "output", i)));
       const Dtype dtype = CoarsestDtype(graph_->outputs[i]);
-      // Some of its kernels for f64 compute in f32.
+      // Some f64 kernels of the other implementation compute in f32.
       Tolerance tolerance = ToleranceOf(dtype == Dtype::kF64 ? Dtype::kF32 : dtype, "highest");
-      tolerance.relative_l2 *= 4;  // its kernels round where ours do not
+      tolerance.relative_l2 *= 4;  // its kernels round where fusec's do not
       Comparison comparison = outputs.Judge(i, other.name, other.data, tolerance);
-      // Its sigmoid and others are right to a number of digits behind the point.
+      // Its sigmoid and some other functions have a limited absolute, not relative, accuracy.
       comparison.pass |= comparison.misplaced == 0 && comparison.max_abs <= tolerance.relative_l2;
       Add(judge, set, comparison);
     }

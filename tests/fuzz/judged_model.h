@@ -10,11 +10,11 @@
 
 namespace fusec {
 
-// One model of a folder, with the interpreter's answers: `model.onnx`, `set_N/input_N.pb`; where
-// another implementation ran it, `set_N/output_N.pb`, and its name in `judge.txt`.
+// A model of a folder, with the interpreter's answers. The folder has `model.onnx` and `set_N/input_N.pb`; if another implementation ran
+// the model, also `set_N/output_N.pb`, and the name of the implementation in `judge.txt`.
 class JudgedModel {
  public:
-  // Errors: the model is unsupported (kModel), or refuses its inputs (kInput).
+  // Errors: the model is unsupported (kModel), or rejects its inputs (kInput).
   static Result<JudgedModel> Read(const std::string& folder);
 
   const std::string& folder() const { return folder_; }
@@ -26,10 +26,9 @@ class JudgedModel {
   // output.
   Result<std::unique_ptr<Graph>> Fused(TargetKind target) const;
 
-  // Compares what a compiled graph found, run-time sizes behind the outputs, with the interpreter's
-  // answers.
+  // Compares the answers of a compiled graph (the outputs, then the run-time sizes) with the interpreter's.
   void Judge(size_t set, const std::string& judge, std::vector<ReferenceTensor> found);
-  // Compares the other implementation's answers, where there are any, with the interpreter's.
+  // Compares the answers of the other implementation, if there are any, with the interpreter's.
   Result<void> JudgeOther();
 
   // {"model", "verdict": "right" or "wrong", "elements", "unjudged"}; "wrong" has "judge" and
@@ -43,7 +42,7 @@ class JudgedModel {
   std::unique_ptr<Graph> graph_;
   std::vector<std::vector<ReferenceTensor>> inputs_, expected_;  // by set
   int64_t elements_ = 0, unjudged_ = 0;
-  std::string judge_, reason_;  // of the first wrong answer
+  std::string judge_, reason_;  // describe the first wrong answer
 };
 
 }  // namespace fusec

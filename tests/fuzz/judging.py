@@ -1,4 +1,4 @@
-"""Models judged in batches: written into folders with their inputs and answers, and read by build/tests/fuzz/model_judge."""
+"""Judges models in batches: writes them to folders with their inputs and answers, which build/tests/fuzz/model_judge reads."""
 
 import json
 import os
@@ -12,11 +12,11 @@ import onnx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/tests/fuzz/model_judge"
-FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where short-lived files cost little
+FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a folder in memory for short-lived files
 
 
 class Judge:
-    """A process that judges batch after batch. Generated code is not optimized, which compiles three times as fast, but with --sm-90a."""
+    """A process that judges batches. Generated code is not optimized, so that it compiles three times as fast, except with --sm-90a."""
 
     def __init__(self, folder, flags=(), program=PROGRAM):
         environment = dict(os.environ, FUSEC_NUM_THREADS="1", OMP_NUM_THREADS="1", TMPDIR=str(folder), FUSEC_CACHE_DIR=str(folder / "cache"))
@@ -31,7 +31,7 @@ class Judge:
         self.process.stdin.flush()
 
     def verdicts(self):
-        """Of the batch that was started, by folder."""
+        """The verdicts on the started batch, by folder."""
         found = {}
         for line in self.process.stdout:
             if not line.strip():
@@ -61,7 +61,7 @@ def write(folder, proto, sets, answers=None, judge=""):
 
 
 def in_a_copy(work):
-    """Runs `work`, whose result is JSON, in a copy of this process; None if that crashed."""
+    """Runs `work`, whose result is JSON, in a fork of this process; None if that crashed."""
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:

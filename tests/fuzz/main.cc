@@ -1,13 +1,12 @@
-// model_judge: judges ONNX models by the interpreter, many of them by one run of the host compiler.
+// model_judge: compares compiled ONNX models with the interpreter, with one run of the host compiler for many models.
 //
 //   model_judge [--interpreter] [--gpu-text] [--sm-90a] < FOLDERS
 //
 // Each line of stdin is the folder of one model (judged_model.h says what is in it); an empty line
-// ends a batch, whose verdicts are printed, a JSON object a line, and an empty line behind them.
-// Every model is imported, interpreted and compared with the other implementation's answers; then
-// all of a batch are compiled side by side for the CPU, and run. --gpu-text also runs the text of
-// their GPU kernels on the CPU, and --sm-90a compiles it by NVRTC. Work is done in a copy of this
-// process; where that crashes or the compiler fails, the batch is halved until the model is found.
+// ends a batch. The verdicts of the batch are printed as one JSON object per line, followed by an empty line. Every model is imported,
+// interpreted and compared with the other implementation's answers; then all models of a batch are compiled together for the CPU, and run.
+// --gpu-text also runs the text of their GPU kernels on the CPU, and --sm-90a compiles it by NVRTC. The work is done in a fork of this
+// process; if that crashes or the compiler fails, the batch is halved until the model is found.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -91,7 +90,7 @@ const char* VerdictOf(ErrorKind kind) {
                                      : "error";
 }
 
-// In a copy of the process. Verdicts go to `out`; the error is one of all that are left.
+// Runs in a fork of the process. Verdicts are written to `out`; an error concerns all remaining models.
 Result<void> JudgeAll(const Folders& folders, const Settings& settings, std::ostream& out) {
   std::vector<JudgedModel> models;
   for (const std::string& folder : folders) {

@@ -1,4 +1,4 @@
-"""Modules of recommendation and LoRA models as exporters write them, node by node."""
+"""Modules of recommendation and LoRA models, with the nodes that exporters write for them."""
 
 import math
 
@@ -25,7 +25,7 @@ def unsqueeze(b, x, axis):
 
 
 def embedding(b, dtype, batch, width, bag=None):
-    """Rows of a table; of a bag the sum or mean of several."""
+    """Rows of a table, or the sums or means of bags of rows."""
     rows = b.random.randint(2, 12)
     table = b.new(dtype, [rows, width])
     ids = b.input(I64, [batch] if bag is None else [batch, bag], 0, rows - 1)
@@ -51,7 +51,7 @@ def multilayer(b, x, widths):
 
 
 def recommender(b):
-    """Look-ups and a layer of dense features, their interaction by dots or side by side, and a top."""
+    """Look-ups and a layer for dense features, combined by dot products or by concatenation, and a top layer."""
     dtype = b.random.choices((F32, F16), (4, 1))[0]
     batch, width = b.symbol(), b.random.choice((2, 4, 8, 16))
     bags = [b.random.choice((None, None, 3, 5)) for _ in range(b.random.randint(1, 4))]
@@ -122,7 +122,7 @@ def gelu_by_hand(b):
 
 
 def batched_gather(b):
-    """Rows of a sequence at a place of each item, as GatherElements of expanded indices."""
+    """For each item, the row of a sequence at an index, as GatherElements with expanded indices."""
     x = b.pick((F32, F16), 3, 3, lambda value: all(isinstance(dim, int) for dim in value.shape[1:]))
     where = b.input(I64, [x.shape[0], 1, 1], 0, x.shape[1] - 1)
     b.op("GatherElements", [x, b.op("Tile", [where, b.ints([1, 1, x.shape[2]])])], axis=1)

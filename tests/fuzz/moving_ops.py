@@ -1,4 +1,4 @@
-"""Ops that move elements: views, gathers and scatters, and what numbers and sorts them."""
+"""Ops that move elements: views, gathers and scatters, and ops that number and sort elements."""
 
 import numpy
 from builder import ALL, BOOL, FLOATS, I32, I64, NUMBERS, UNKNOWN, Unfit, types_of
@@ -218,7 +218,7 @@ def scatter_elements(b):
     count, limit = b.elements([shape[axis]]), least(b, x.shape[axis])
     reductions = (None, "none") if b.opset < 16 else (None, "add", "mul") if b.opset < 18 else ("add", "mul", "max", "min") if x.bound < UNKNOWN else ("add",)
     reduction = b.random.choice(reductions) if x.dtype in NUMBERS else None
-    if reduction in (None, "none"):  # each place at most once, or the answer is anyone's
+    if reduction in (None, "none"):  # each place at most once, since otherwise the answer is undefined
         if count > limit or not all(isinstance(dim, int) for dim in shape):
             raise Unfit("places twice")
         places = numpy.stack([numpy.random.default_rng(b.random.getrandbits(32)).permutation(limit) for _ in range(int(numpy.prod(shape)) // max(1, count))])
@@ -265,7 +265,7 @@ def reverse_sequence(b):
 
 
 def counted_rows(b):
-    """Results whose size only the data tell; they end here, as outputs."""
+    """Ops with results whose size depends on data; the results become outputs."""
     op = b.random.choice(("NonZero", "Compress", "Unique"))
     x = b.pick(types_of(op, b.opset), 1, 3, lambda value: all(isinstance(dim, int) for dim in value.shape))
     b.open_op(op, [x, *([b.new(BOOL, [b.random.randint(1, b.elements(x.shape))])] if op == "Compress" else [])], 1 if op != "Unique" else 4)

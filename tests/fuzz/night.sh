@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The judges that need tools of their own, for the nightly run: proofs by Z3 (.deps/z3) of the index simplifier and of passes, fuzzers by
-# clang and libFuzzer (build-libfuzzer), which get FUSEC_FUZZ_MINUTES each (default: 5) and leave what they learn in FOLDER/fuzz-corpus, and
-# faults that are put into passes and planners, whose table is FOLDER/faults.md then.
+# Runs the judges that need further tools, for the nightly run: proofs by Z3 (.deps/z3) for the index simplifier and for passes; fuzzers by
+# clang and libFuzzer (build-libfuzzer), which run FUSEC_FUZZ_MINUTES each (default: 5) and keep new inputs in FOLDER/fuzz-corpus; and
+# faults that are put into passes and planners, whose table is written to FOLDER/faults.md.
 #
 #   usage: tests/fuzz/night.sh FOLDER    the build folder
 set -euo pipefail

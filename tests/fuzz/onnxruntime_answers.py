@@ -1,4 +1,4 @@
-"""What onnxruntime makes of a model, and ONNX's own reference where onnxruntime does not run it."""
+"""The answers of onnxruntime to a model, or of ONNX's own reference where onnxruntime does not run it."""
 
 import numpy
 import onnxruntime

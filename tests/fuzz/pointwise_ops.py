@@ -1,10 +1,10 @@
-"""Ops whose elements depend on elements at the same place."""
+"""Ops whose elements depend only on elements at the same index."""
 
 import math
 
 from builder import ALL, BOOL, FLOATS, I64, INTEGERS, SIGNED, UNKNOWN, UNSIGNED, Unfit, Value, types_of
 
-# Ops of one operand: what bounds the result, given the operand's bound.
+# Ops with one operand: a function from the operand's bound to the result's.
 UNARY = {
     "Abs": lambda b: b, "Acos": None, "Acosh": None, "Asin": None, "Asinh": lambda b: b, "Atan": lambda b: 1.6, "Atanh": None,
     "BitwiseNot": lambda b: b + 1, "Ceil": lambda b: b + 1, "Cos": lambda b: 1.0 if b < UNKNOWN else UNKNOWN, "Cosh": None,
@@ -15,7 +15,7 @@ UNARY = {
     "Sin": lambda b: 1.0 if b < UNKNOWN else UNKNOWN, "Sinh": None, "Softplus": lambda b: b + 1,
     "Softsign": lambda b: 1.0 if b < UNKNOWN else UNKNOWN, "Sqrt": None, "Tan": None, "Tanh": lambda b: 1.0 if b < UNKNOWN else UNKNOWN,
 }  # fmt: skip
-# And their attributes: name -> low, high.
+# The attributes of these ops: name -> low, high.
 PARAMETERS = {
     "Celu": {"alpha": (0.3, 2)}, "Elu": {"alpha": (0.3, 2)}, "HardSigmoid": {"alpha": (0.1, 1), "beta": (0, 1)},
     "LeakyRelu": {"alpha": (-0.5, 1.5)}, "Selu": {"alpha": (1, 2), "gamma": (0.5, 2)}, "Shrink": {"lambd": (0, 2), "bias": (0, 1)},
@@ -177,7 +177,7 @@ def eye_like(b):
 
 
 def shape_arithmetic(b):
-    """Numbers computed of a shape, as exporters write them."""
+    """Numbers that are computed from a shape, as exporters write them."""
     x = b.pick(ALL, 1)
     if b.random.random() < 0.3:
         size = b.op("Size", [x], bound=5000)

@@ -126,7 +126,7 @@ def pooling(b):
 
 def resize(b):
     x = channels(b, "Resize", 4, 4)
-    mode = b.random.choice(("nearest", "linear", "cubic")) if x.dtype in FLOATS else "nearest"  # or a step lies on a number
+    mode = b.random.choice(("nearest", "linear", "cubic")) if x.dtype in FLOATS else "nearest"  # for integers, a step could lie on a number
     transforms = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
     attributes = {"mode": mode, "coordinate_transformation_mode": b.random.choice(transforms)}
     if mode == "nearest":
@@ -184,7 +184,7 @@ def attention(b):
     if b.random.random() < 0.5:
         if b.random.random() < 0.5:
             mask = b.new(dtype, b.random.choice(([queries, keys], [batch, 1, queries, keys], [1, heads, queries, keys])))
-        else:  # of a query that may look at no key each implementation says something else
+        else:  # implementations differ for a query for which all keys are masked
             array = b.numbers(TensorProto.BOOL, b.random.choice(([queries, keys], [1, heads, queries, keys])))
             array[..., 0] = True
             mask = b.constant(array)

@@ -16,7 +16,7 @@ from onnx import helper
 OPSETS = range(11, onnx.defs.onnx_opset_version() + 1)
 OPS = {op: weight for family in (pointwise_ops, moving_ops, reducing_ops, product_ops, structure_ops, module_ops) for op, weight in family.OPS.items()}
 MOST_OUTPUTS = 6
-SETS = 2  # of inputs, each with sizes of its own
+SETS = 2  # number of sets of inputs, each with its own sizes
 
 
 class Model:

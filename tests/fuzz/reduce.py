@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes a failing model small: fewer outputs, fewer nodes, values as inputs in place of what made them, smaller inputs, no attributes.
+"""Reduces a failing model: fewer outputs, fewer nodes, values as inputs instead of the nodes that made them, smaller inputs, no attributes.
 
 usage: reduce.py FOLDER SMALL_FOLDER     FOLDER is one that run.py --keep wrote
 
-The small model fails by the same judge in the same way. SMALL_FOLDER has it as model.onnx and as text (model.txt), with its inputs and
-the verdict.
+The reduced model fails with the same judge in the same way. It is written to SMALL_FOLDER as model.onnx and as text (model.txt), with its
+inputs and the verdict.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from onnx import helper, numpy_helper, shape_inference
 from run import shape_of
 
 
-# From the cheapest judge on.
+# The judges, the cheapest first.
 FLAGS = (("--interpreter",), (), ("--gpu-text",), ("--gpu-text", "--sm-90a"))
 MOST_TRIES = 500
 
 
 class Reducer:
-    """Tries changes of a model and keeps those that leave it failing."""
+    """Tries changes of a model, and keeps those with which it still fails."""
 
     def __init__(self, proto, sets, scratch):
         self.proto, self.sets, self.scratch = proto, sets, scratch
@@ -40,7 +40,7 @@ class Reducer:
             self.judge.close()
 
     def failure(self, proto, sets):
-        """What is wrong, without names and numbers; "" if nothing is."""
+        """The failure without names and numbers; "" if there is none."""
         self.tried += 1
         folder = self.scratch / f"try_{self.tried}"
         made = judging.in_a_copy(lambda: _write(folder, proto, sets))
@@ -52,7 +52,7 @@ class Reducer:
         return key_of(self.last)
 
     def try_(self, proto, sets=None):
-        """Keeps the model if it is valid and fails as the first one."""
+        """Keeps the model if it is valid and fails in the same way as the original."""
         sets = self.sets if sets is None else sets
         if self.tried >= MOST_TRIES:
             return False
@@ -88,7 +88,7 @@ def _write(folder, proto, sets):
 
 
 def rebuilt(proto, nodes, outputs, more_inputs=()):
-    """The model of the nodes that the outputs need."""
+    """The model with only the nodes that the outputs need."""
     wanted, kept = {value.name for value in outputs}, []
     for node in reversed(nodes):
         if wanted & set(node.output):
@@ -131,7 +131,7 @@ def inferred(proto):
 
 
 def cut(self):
-    """What a node makes becomes the output, from the front."""
+    """Tries to make the result of a node the output, beginning with the first node."""
     types = inferred(self.proto)
     for node in list(self.proto.graph.node)[:-1]:
         ends = [types[name] for name in node.output if name in types]
@@ -141,7 +141,7 @@ def cut(self):
 
 
 def inputs_for_values(self):
-    """What a node makes becomes an input that holds what the other implementation makes of it, from the back."""
+    """Tries to replace the result of a node by an input with the other implementation's values, beginning with the last node."""
     types = inferred(self.proto)
     for node in reversed(list(self.proto.graph.node)):
         names = [name for name in node.output if name in types]
@@ -183,7 +183,7 @@ def without_attributes(self):
 
 
 def smaller_dims(self):
-    """One axis of an input, or all that have its symbol, is halved."""
+    """Tries to halve an axis of an input, or all axes with its symbol."""
     for value in self.proto.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_param or dim.dim_value > 1:

@@ -8,12 +8,12 @@ REDUCTIONS = {"ReduceMax": 3, "ReduceMin": 3, "ReduceSum": 3, "ReduceMean": 3, "
 
 
 def orders(value):
-    """Whether it has no NaN, whose place in an order is each implementation's own."""
+    """Whether the value has no NaN, which implementations order differently."""
     return value.dtype not in FLOATS or value.bound < UNKNOWN
 
 
 def overflows(op, x):
-    """Whether products of the value's integers may leave their type, where implementations differ."""
+    """Whether products of the value's integers may overflow, where implementations differ."""
     return op in ("ReduceProd", "CumProd") and x.dtype in INTEGERS and x.bound > 1
 
 
@@ -113,7 +113,7 @@ def other_normalization(b):
     if op == "MeanVarianceNormalization":
         if x.dtype != F32 or b.opset < 13:
             raise Unfit("ONNX's function of it is for f32, and has Constants of opset 12")
-        # Of equal elements onnxruntime makes NaN, and ONNX 0. Without axes its function is no valid one.
+        # For equal elements onnxruntime gives NaN, and ONNX 0. Without axes the op's function body is invalid.
         x = b.input(F32, [b.dim(), b.random.randint(2, 6), b.random.randint(2, 7), b.random.randint(2, 7)])
         b.op(op, [x], axes=b.random.choice(([0, 2, 3], [1], [2, 3])), like=x)
     elif op == "LpNormalization":

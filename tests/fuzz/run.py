@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Random ONNX models, judged. The last lines are a table of verdicts and the command that makes the same models again.
+"""Makes and judges random ONNX models. The last lines are a table of verdicts and the command that makes the same models again.
 
 usage: run.py [--seed S] [--first N] [--models N] [--keep FOLDER]
 
-Exit code 1: an answer is wrong, something crashed, or more than 1 in 100 elements could not be judged. An answer that differs from
-ONNX's reference alone, which judges what onnxruntime does not run, is doubtful: the reference has mistakes of its own.
+Exit code 1: an answer is wrong, something crashed, or more than 1 in 100 elements could not be judged. ONNX's reference judges models that
+onnxruntime does not run; an answer that differs only from it is doubtful, since the reference has mistakes of its own.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import onnx
 import onnxruntime_answers
 from random_model import Model
 
-MOST_UNJUDGED = 0.01  # of all elements
+MOST_UNJUDGED = 0.01  # share of all elements
 BAD = ("wrong", "crash", "error", "refused", "lost", "not made")
 
 
@@ -32,11 +32,11 @@ def main():
     parser.add_argument("--first", type=int, default=0, help="the first model's number")
     parser.add_argument("--models", type=int, default=100)
     parser.add_argument("--batch", type=int, default=64, help="models that are compiled together")
-    parser.add_argument("--gpu-text-share", type=float, default=0.25, help="of batches whose text for GPUs runs on the CPU")
-    parser.add_argument("--sm-90a-share", type=float, default=0.02, help="of batches that NVRTC compiles for sm_90a, and g++ with -O1")
-    parser.add_argument("--found", action="store_true", help="judge the models of tests/fuzz/found in the place of random ones")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no batch after so many")
-    parser.add_argument("--keep", type=pathlib.Path, help="a folder for the models that failed")
+    parser.add_argument("--gpu-text-share", type=float, default=0.25, help="share of batches whose GPU text runs on the CPU")
+    parser.add_argument("--sm-90a-share", type=float, default=0.02, help="share of batches that NVRTC compiles, and g++ with -O1")
+    parser.add_argument("--found", action="store_true", help="judge the models of tests/fuzz/found instead of random ones")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="after this time, begin no batch")
+    parser.add_argument("--keep", type=pathlib.Path, help="folder for models that fail")
     parser.add_argument("--judge", type=pathlib.Path, default=judging.PROGRAM, help="the program model_judge")
     arguments = parser.parse_args()
     if arguments.found:
@@ -48,7 +48,7 @@ def main():
 
 
 def run(arguments, folder, tally):
-    """Makes the next batch while one is judged."""
+    """Makes the next batch while another one is judged."""
     judges = {flags: None for flags in ((), ("--gpu-text",), ("--gpu-text", "--sm-90a"))}
     numbers = range(arguments.first, arguments.first + arguments.models)
     batches = [numbers[i : i + arguments.batch] for i in range(0, len(numbers), arguments.batch)]
@@ -94,7 +94,7 @@ def start(judge, made, tally):
 
 
 def make(arguments, numbers, folder):
-    """What became of each number: {"number", "folder", "other", "ran", "ops"}. A crash of onnxruntime costs one model, not the batch."""
+    """The result for each number: {"number", "folder", "other", "ran", "ops"}. A crash of onnxruntime costs one model, not the batch."""
     made = judging.in_a_copy(lambda: [make_one(arguments, number, folder) for number in numbers])
     if made is not None:
         return made
@@ -172,7 +172,7 @@ def again(arguments, number=None):
 
 
 def shape_of(words):
-    """A sentence without what differs from model to model."""
+    """A message without the parts that differ from model to model."""
     words = re.sub(r"^.*?model\.onnx: ", "", words.split("\n")[0])
     words = re.sub(r'"[^"]*"', '"x"', words)
     words = re.sub(r"\[[^\]]*\]", "[..]", words)

@@ -9,7 +9,7 @@ DOMAIN = "test.functions"
 
 
 def chain(b, start, others=()):
-    """Nodes that read `start` and, now and then, one of `others`; the last one's result, which is like `start`."""
+    """Adds nodes that read `start` and, now and then, one of `others`; returns the last result, which has the type of `start`."""
     nodes, last = [], start
     for _ in range(b.random.randint(1, 3)):
         made = b.name("inner")
@@ -62,7 +62,7 @@ def loop(b):
 
 
 def function(b):
-    """A local function of two values of one shape, with an attribute of its own now and then."""
+    """A local function of two values of the same shape, now and then with an attribute."""
     x = b.pick(FLOATS[:1], 0, 4, lambda value: not b.derived & set(value.shape))
     nodes, last = chain(b, "a", ["b"])
     result = "result"

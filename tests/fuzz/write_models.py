@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes random ONNX models as files, for what is no judge of run.py: FOLDER/NUMBER.onnx.
+"""Writes random ONNX models to FOLDER/NUMBER.onnx, for uses other than the judges of run.py.
 
 usage: write_models.py [--seed S] [--first N] [--models N] FOLDER
 """

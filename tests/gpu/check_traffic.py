@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What traffic.py makes of Nsight Compute's output, by an example."""
+"""Checks, with an example, how traffic.py evaluates the output of Nsight Compute."""
 import sys
 from pathlib import Path
 

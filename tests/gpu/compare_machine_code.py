@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares the machine code of two artifacts, or of two folders of artifacts: which kernels' instructions differ.
+"""Compares the machine code of two artifacts, or of two folders of artifacts, and lists the kernels whose instructions differ.
 
   usage: compare_machine_code.py OLD NEW
 
-A change that touches names, comments or the order of declarations alone leaves every kernel's instructions as they were. Kernels are
-matched by name, and those that one side lacks by equal instructions under another name. Exits with 1 if any kernel differs.
+A change of only names, comments or the order of declarations leaves the instructions of every kernel as they were. Kernels are matched by
+name; kernels that one side lacks are matched by equal instructions under another name. Exits with 1 if any kernel differs.
 """
 
 import pathlib
@@ -37,7 +37,7 @@ def artifacts(folder):
 
 
 def compare(old, new):
-    """(equal kernels, names of those that differ, names that only one side has)"""
+    """The number of equal kernels, the names of different ones, and the names that only one side has."""
     renamed = {code for name, code in old.items() if name not in new} & {code for name, code in new.items() if name not in old}
     only = [f"- {name}" for name, code in old.items() if name not in new and code not in renamed]
     only += [f"+ {name}" for name, code in new.items() if name not in old and code not in renamed]

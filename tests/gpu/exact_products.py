@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Are products of precision `highest` as exact as those of float32, whatever the numbers are? Compares them with double precision, beside
-NumPy's float32, for data that split floats find hard: wide ranges within a row, outliers, rows of zeros, denormals, 1e30, infinities and NaN.
-Ends with "N passed, N failed".
+"""Checks that products of precision `highest` are as exact as float32 products, whatever the numbers are. They, and NumPy's float32
+products, are compared with double precision for data that are hard for split floats: wide ranges within a row, outliers, rows of zeros,
+denormals, 1e30, infinities and NaN. Ends with "N passed, N failed".
 
 usage: FUSEC=build/fusec exact_products.py [--device cuda]
 """
@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 COLUMNS = 200
 DEPTHS = [13, 64, 432, 3456]
 BATCHES = [3, 40, 130, 700]  # rows at once; tiles by warps; by one warpgroup and by several
-# A product may be off by 1.5 times what float32 is, of rounding alone, and each element by some last places of its terms.
+# The error of a product may be 1.5 times that of float32, and that of each element some units in the last place of its terms.
 MOST_OF_FLOAT32, LEAST_BOUND, MOST_OF_TERMS = 1.5, 2.5e-7, 2.0**-19
 
 
@@ -84,7 +84,7 @@ def compare(name, y, x, weights):
     with np.errstate(over="ignore"):
         fits = terms < np.finfo(np.float32).max / 4
         plain = np.abs(x @ weights).astype(np.float64)
-    # Each row counts alike, however large its numbers are; what is below float32's normal numbers rounds to its own steps.
+    # All rows have the same weight, however large their numbers are; numbers below float32's normal range may round to denormals.
     scale = np.maximum(np.abs(exact).max(axis=1, keepdims=True), 1e-300)
     away = np.where(fits, np.maximum(np.abs(y - exact) - 2.0**-148, 0), 0)
     plain_away = np.where(fits, np.abs(plain - exact), 0)

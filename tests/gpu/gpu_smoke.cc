@@ -1,7 +1,6 @@
-// Runs hand-made artifacts on the first GPU and compares with plain loops: `gpu_smoke [--fatal]
-// [WORDS OF A NAME]`. Prints a line per case and `N passed, N failed`. With --fatal the two
-// last cases make a kernel fault, after which the process cannot use the GPU, so name one of them.
-// Run it also with FUSEC_CUDA_GRAPH=0, under compute-sanitizer too.
+// Runs hand-made artifacts on the first GPU and compares the results with plain loops: `gpu_smoke [--fatal] [WORDS OF A NAME]`. Prints a
+// line per case and `N passed, N failed`. --fatal adds two cases in which a kernel faults; after such a case the process cannot use the
+// GPU, so name one of them. It should also be run with FUSEC_CUDA_GRAPH=0 and under compute-sanitizer.
 #include <cstdio>
 #include <functional>
 #include <span>

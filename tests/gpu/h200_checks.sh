@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All that is claimed of the GPU, on a machine that has one. In parts, as a borrowed machine may not be had for long:
+# Runs all checks that need a GPU, on a machine that has one. The parts can be run separately, since a machine may be available only for a
+# short time:
 #   models       every model in models/, and one whose sums are long enough for clusters: answers against double precision and
 #                onnxruntime at batches 64, 1030, 7, 1500, 1, 2048, 3, 600, each kernel alone (verify --per-fusion), an oversized batch,
 #                compute-sanitizer (memcheck, racecheck, initcheck), device time and call latency; the smoke program; an id outside its
@@ -34,7 +35,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$results"
 
 passed=0 failed=0
-most_seconds=300  # of a check; one that hangs fails, and the others go on
+most_seconds=300  # time limit of a check; one that hangs fails, and the others continue
 check() {  # check NAME EXPECTED_EXIT COMMAND...   leaves the exit code in `exit_code`, what it said in $work/log
   local name=$1 expected=$2
   exit_code=0
@@ -57,14 +58,14 @@ sanitize() {  # sanitize NAME OUT DIM SIZE TOOL...
   done
 }
 
-# Whose kernels come in clusters of blocks, at some sizes: $work/suite/lora_mlp_1k.fp32.onnx.
+# A model whose kernels run in clusters of blocks at some sizes: $work/suite/lora_mlp_1k.fp32.onnx.
 model_of_long_sums() { check "a model of long sums" 0 python3 "$root/models/suite.py" lora_mlp_1k "$work/suite"; }
 
 models() {
   check "smoke program" 0 "$smoke"
   check "smoke program without graphs" 0 env FUSEC_CUDA_GRAPH=0 "$smoke"
 
-  # What the checks say of every model goes to the results as it is.
+  # The output of the checks for every model goes to the results unchanged.
   echo "[" >"$results/bench.json"
   separator=
   model_of_long_sums
@@ -74,7 +75,8 @@ models() {
     out=$work/$name
     check "$name: compile" 0 "$fusec" "$model" -o "$out" --target sm_90a
     dim=$(python3 -c "import json; print(json.load(open('$out/manifest.json'))['symbols'][0]['name'])")
-    # In one context. The 68 blocks of the last model's first product at 1030 rows would not fill the clusters of 8 that it has at 64.
+    # All sizes in one context. The 68 blocks of the last model's first product at 1030 rows would not fill the clusters of 8 that it has at
+    # 64 rows.
     check "$name: answers at batches 64, 1030, 7, 1500, 1, 2048, 3, 600 in turn" 0 \
       "$fusec" verify "$out" --model "$model" --device cuda --dim "$dim=64,1030,7,1500,1,2048,3,600"
     sed 's/^/      /' "$work/log"
@@ -86,12 +88,12 @@ models() {
       printf '%s{"model": "%s", "bench": %s}\n' "$separator" "$name" "$(cat "$work/log")" >>"$results/bench.json"
       separator=,
     fi
-    # Sizes that other kernels serve: few rows, groups of them or small tiles, pairs of blocks, many rows.
+    # Sizes that use different kernels: few rows, groups of rows or small tiles, pairs of blocks, many rows.
     for size in 3 40 600 1100; do sanitize "$name" "$out" "$dim" $size memcheck racecheck initcheck; done
   done
   echo "]" >>"$results/bench.json"
 
-  # An id outside its table is named, and never read.
+  # An out-of-range id is named in the error, and nothing is read out of bounds.
   python3 - "$work" <<'PYTHON'
 import sys
 import numpy
@@ -212,7 +214,7 @@ failures() {
   grep -h 'runs on\|grew by' "$work/log" | sed 's/^/      /'
   for artifact in served clusters; do
     for tool in memcheck racecheck; do
-      # Under racecheck graphs of ten threads with clusters in them never end; without the tool they do.
+      # Under racecheck, CUDA graphs with clusters in ten threads do not end; without the tool they do.
       graphs=1
       [ "$artifact $tool" = "clusters racecheck" ] && graphs=0
       check "ten threads on $artifact under compute-sanitizer $tool (FUSEC_CUDA_GRAPH=$graphs)" 0 env FUSEC_TEST_ARTIFACT="$work/$artifact" \

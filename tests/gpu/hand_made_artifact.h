@@ -39,17 +39,17 @@ class HandMadeArtifact {
     std::string bias_stride = "0", activation = "none";
   };
   struct Range {
-    std::string size;  // a dim; empty: always
+    std::string size;  // a dim; empty if there is no condition
     int64_t from = 0, to = 0;
   };
   struct KernelStep {
-    std::string name, source;  // the CUDA text
+    std::string name, source;  // `source` is the CUDA text
     std::string blocks;
     int block_size = 128, shared_bytes = 0;
     // "b3" is buffer 3, "i:batch" and "l:batch*4" are i32 and i64 dims, "e" is the error argument.
     std::vector<std::string> arguments;
     std::vector<int> inputs, outputs;
-    Range when{};  // it runs
+    Range when{};  // the condition under which it runs
     bool dependent_launch = false, outputs_in_device_memory = false;
   };
 
@@ -66,19 +66,18 @@ class HandMadeArtifact {
   int Constant(const std::string& name, fusec_dtype dtype, int64_t elements, const void* data);
   // Keeps a constant in host memory while a GPU runs the program.
   void PlaceOnHost(int constant);
-  // Tells that a constant is a table of this storage in `buffer`, with scales in `factors` or -1;
-  // the target's machine code stands for the kernels of its updates.
+  // Declares that a constant in `buffer` is a table with this storage, with scales in `factors`, or -1 for none. The target's machine code
+  // also contains the kernels that update the table.
   void Table(const std::string& name, fusec_dtype dtype, int64_t rows, int64_t columns,
              const std::string& storage, int buffer, int factors = -1);
-  // Returns the number that kernels report, 1 for the first.
+  // Declares a place where kernels check indices, and returns the number that kernels report for it, beginning with 1.
   int IndexSite(const std::string& node, const std::string& tensor,
                 const std::vector<std::string>& shape, int64_t extent);
   void Kernel(const KernelStep& kernel);
   void Matmul(const MatmulStep& matmul);
 
   // Writes it with one target, such as "sm_90a", and returns its folder. With machine code, the
-  // kernels are compiled for that target by NVRTC, else only their text is there. An error is
-  // printed and ends the program.
+  // kernels are compiled for that target by NVRTC; otherwise the artifact has only their text. An error is printed and ends the program.
   std::string Write(const std::string& target, bool with_machine_code);
   const std::string& path() const { return path_; }
 
@@ -276,7 +275,7 @@ inline void HandMadeArtifact::Matmul(const MatmulStep& step) {
   };
   const std::string elements = ShapeProduct({step.batch, step.m, step.n});
   const std::string bytes = std::to_string(DtypeBytes(step.dtype));
-  // Of an operand, which may repeat a matrix.
+  // The elements of an operand, which may be one matrix for the whole batch.
   const auto all_of = [&](const std::string& stride, const std::string& rows,
                           const std::string& columns) {
     return "((" + step.batch + ") - 1)*(" + stride + ") + " + ShapeProduct({rows, columns});

@@ -1,4 +1,4 @@
-// What it costs the host to run a program again, with the same dims and addresses and with others.
+// Measures the host's cost of running a program again, with the same dims and addresses and with others.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,15 +13,15 @@ namespace {
 
 constexpr int kSteps = 8;
 constexpr int64_t kColumns = 64, kMostRows = 128;
-// As codegen_templates/device/dependent_launch.cuh.
+// The same as in codegen_templates/device/dependent_launch.cuh.
 constexpr char kWait[] =
     "  asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");\n"
     "  asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n";
 
 bool HasDependentLaunch() { return gpu->capability() >= 90; }
 
-// y = x + 8 for f32[batch, 64], all elements being equal, by eight kernels, each of them one of two
-// by the batch. Every block reads what other blocks wrote.
+// y = x + 8 for f32[batch, 64], where all elements are equal, computed by eight kernels; each has two variants, chosen by the batch. Every
+// block reads what other blocks wrote.
 void ChainModel(HandMadeArtifact& artifact, bool dependent_launch) {
   artifact.Symbol("batch", 1, kMostRows);
   int from = artifact.Input("x", FUSEC_F32, {"batch", "64"});
@@ -53,7 +53,7 @@ void ChainModel(HandMadeArtifact& artifact, bool dependent_launch) {
   }
 }
 
-// Counts, while it lives, what a change of dims must not ask of the driver.
+// While an object exists, counts driver calls that a change of dims must not make.
 class CountedCalls {
  public:
   CountedCalls() : driver_(const_cast<CudaDriver&>(gpu->driver())), real_(driver_) {
@@ -98,7 +98,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Microseconds until the call has returned; what it started is waited for outside of them.
+// The microseconds until the call has returned; waiting for the started work is not included.
 double CallUs(Session& session, const Tensor& x, const Tensor& y, int64_t batch) {
   const auto begin = std::chrono::steady_clock::now();
   session.Input(0, x.data(), {batch, kColumns}, true);
@@ -167,7 +167,7 @@ std::string ChangingBatchCosts() {
   if (counted.instantiated > 0 || counted.allocated > 0)
     return Text(counted.instantiated, " graphs were instantiated and ", counted.allocated,
                 " allocations made for other batches");
-  constexpr double kMostUs = 30;  // 8 kernels; one of late is a look-up
+  constexpr double kMostUs = 30;  // for 8 kernels; recently used dims and addresses cost only a look-up
   if (std::max({extra_back, extra_fresh, extra_rotating}) > kMostUs)
     return "a change takes over 30 us";
   return "";

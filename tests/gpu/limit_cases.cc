@@ -58,7 +58,7 @@ std::string LargeWeights() {
   return "";
 }
 
-// A gibibyte of weights that the page cache has, checked and copied to the GPU.
+// Loads 1 GiB of weights, which are in the page cache, with checksums, to the GPU.
 std::string LoadingSpeed() {
   constexpr double kLeast = 3;  // GB/s
   const std::vector<float> weights(size_t{1} << 28, 1.0f);
@@ -133,7 +133,7 @@ std::string OutOfMemory() {
   if (!session.ok()) return session.error();
   Session other(session.program());
   std::string error = RunMlp(other, 5);
-  // The memory is never touched, as the arena of 512 GiB comes first.
+  // The memory is never accessed, since allocating the arena of 512 GiB fails first.
   ScopedContext scope(*gpu);
   auto allocated = AllocateDevice(*gpu, 64, "a test");
   if (!allocated) return allocated.error().message;
@@ -208,8 +208,8 @@ std::string FatalError() {
   return session.error().find("unusable") != std::string::npos ? "" : "still usable";
 }
 
-// An address that is nobody's, bound as device memory. The driver then refuses all work of the
-// process, and every context and a new one must say why.
+// Binds an invalid address as device memory. The driver then rejects all further work of the process, and every existing and new context
+// must say why.
 std::string BadPointer() {
   HandMadeArtifact artifact;
   AddModel(artifact);

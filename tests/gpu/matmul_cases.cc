@@ -70,8 +70,7 @@ double Activate(const std::string& activation, double x) {
   return x;
 }
 
-// Error of one product relative to the sum of the terms' magnitudes: of the inputs as the precision
-// rounds them, and of float sums.
+// The error of a product relative to the sum of the terms' magnitudes: from rounding the inputs to the precision, and from float sums.
 double ProductTolerance(const MatmulCase& c) {
   if (c.dtype == FUSEC_F64) return 1e-14;
   if (c.dtype == FUSEC_F32 && c.precision == "high") return 0x1p-9;
@@ -79,7 +78,7 @@ double ProductTolerance(const MatmulCase& c) {
   return 2e-6;
 }
 
-// Of storing the result; the fallback for activations that cuBLASLt lacks stores twice.
+// The error of storing the result; the fallback for activations that cuBLASLt lacks stores twice.
 double StoreTolerance(fusec_dtype dtype) {
   return dtype == FUSEC_F16    ? 0x1p-10
          : dtype == FUSEC_BF16 ? 0x1p-7

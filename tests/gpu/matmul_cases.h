@@ -7,7 +7,7 @@
 
 namespace fusec::runtime {
 
-// A matmul step to be run on a GPU and compared with three loops in double.
+// A matmul step that is run on a GPU and compared with a naive product in double precision.
 struct MatmulCase {
   std::string name;
   fusec_dtype dtype = FUSEC_F32;
@@ -16,12 +16,12 @@ struct MatmulCase {
   bool transpose_a = false, transpose_b = false, has_bias = false;
   bool shared_b = false;    // one b for the whole batch (stride 0)
   bool own_biases = false;  // a bias for each matrix of the batch
-  int64_t padding = 0;      // elements before the first matrix and after each
+  int64_t padding = 0;      // number of elements before the first matrix and after each matrix
 };
 
 std::vector<MatmulCase> MatmulCases();
 
-// Empty if the GPU's result is right, else what is wrong.
+// Returns "" if the GPU's result is right, and otherwise what is wrong.
 std::string RunMatmulCase(const MatmulCase& c, const std::string& target);
 
 }  // namespace fusec::runtime

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the Python package claims of a GPU, on a machine that has one, with PyTorch: answers, no copies, the caller's stream, what a call
-costs beside the C ABI, ten threads. CuPy and JAX are checked where they are installed. Ends with "N passed, N failed".
+"""Checks the Python package on a machine with a GPU, with PyTorch: answers, no copies, the caller's stream, the cost of a call compared
+with the C ABI, ten threads. CuPy and JAX are checked if they are installed. Ends with "N passed, N failed".
 
 usage: PYTHONPATH=build/python python_checks.py [--results FILE.json]
 
-For another Python than that of the build: cmake -S . -B build-python -DPython_EXECUTABLE=$(which python3) and its target fusec_python,
-where that Python has nanobind.
+For another Python than that of the build, run cmake -S . -B build-python -DPython_EXECUTABLE=$(which python3) and build its target
+fusec_python; that Python needs nanobind.
 """
 
 import argparse
@@ -25,10 +25,10 @@ import numpy as np
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MOST_OVERHEAD_US = 3  # of a call with tensors on the GPU, over the same call in C
+MOST_OVERHEAD_US = 3  # how much longer a call with tensors on the GPU may take than the same call in C
 CALLS = 2000
 
-# The same call without Python: binds device memory, enqueues a run on a stream, `count` times. Microseconds of one.
+# The same call without Python: `count` times, binds device memory and enqueues a run on a stream. Returns the microseconds per call.
 LOOP = r"""
 #include <fusec/fusec.h>
 #include <time.h>
@@ -239,7 +239,7 @@ def places(model):
 
 
 def overhead(artifact):
-    """A small model, whose calls the GPU keeps up with."""
+    """A small model, whose runs take less time than its calls."""
     model = fusec.load(artifact, "cuda")
     dense, ids, expected = golden(1)
     out = torch.empty_like(expected)
@@ -293,7 +293,7 @@ def overhead(artifact):
     }
     results["overhead"] = {name: round(value, 2) for name, value in times.items()}
     print(json.dumps(results["overhead"]))
-    # A call that returns a new tensor lets PyTorch allocate it, which takes as long there as anywhere.
+    # In a call that returns a new tensor, PyTorch allocates it, which takes the same time as elsewhere.
     own = {name: times[name] for name in ("run_into_us", "context_run_into_us")}
     own["call_us"] = times["call_us"] - times["torch_empty_us"]
     for name, taken in own.items():

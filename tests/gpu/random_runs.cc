@@ -8,11 +8,11 @@ namespace fusec::runtime {
 namespace {
 
 constexpr size_t kClients = 3, kStreams = 2;
-constexpr size_t kMostMemory = 24;  // tensors
-constexpr size_t kMostWaiting = 4;  // runs of a context
+constexpr size_t kMostMemory = 24;  // most tensors in memory
+constexpr size_t kMostWaiting = 4;  // most runs in flight of a context
 constexpr float kUnwritten = -7;
 
-// Whole numbers, whose sums f32 holds.
+// Integers whose sums are exact in f32.
 float Value(size_t i) { return static_cast<float>(i % 1000); }
 
 constexpr char kKernelsBegin[] = R"(#if __CUDA_ARCH__ >= 900
@@ -49,7 +49,7 @@ extern "C" __global__ void k_copy(const float* sum, float* y, float* twice, int 
 
 }  // namespace
 
-// Room for floats in memory of some kind; host memory begins anywhere.
+// Memory of some kind for floats; host memory may begin at any address.
 class RandomRuns::Floats {
  public:
   static StatusOr<std::unique_ptr<Floats>> Make(Program& program, const CudaContext& gpu, Kind kind,
@@ -106,7 +106,7 @@ class RandomRuns::Floats {
     return values;
   }
 
-  bool is_in_use = false;  // by a run that nobody has waited for
+  bool is_in_use = false;  // used by a run that was not waited for
 
  private:
   Floats(Program& program, const CudaContext& gpu, Kind kind, size_t count)
@@ -168,7 +168,7 @@ RandomRuns::RandomRuns(Program& program, const CudaContext& gpu, unsigned seed,
       random_(seed),
       clients_(kClients) {}
 
-RandomRuns::~RandomRuns() { clients_.clear(); }  // what they run uses the memory
+RandomRuns::~RandomRuns() { clients_.clear(); }  // before the memory that their runs use
 
 std::string RandomRuns::Take(int steps) {
   for (int step = 0; step < steps; ++step) {
@@ -182,14 +182,14 @@ std::string RandomRuns::Take(int steps) {
   return "";
 }
 
-// Around the sizes from which on the runtime takes another way (tensor_places.h).
+// Batches around the sizes at which the runtime changes its way of copying (tensor_places.h).
 int64_t RandomRuns::Batch() {
   constexpr int64_t kBatches[] = {0,     1,     3,     8,     9,     100,   2048,  4096,  8192,
                                   16384, 16385, 20000, 32768, 65535, 65536, 70000, 90000, 131072};
   return kBatches[Below(std::size(kBatches))];
 }
 
-// Of late or new. What is given up makes room at its address.
+// Recently used or new memory. Freed memory makes its address available again.
 RandomRuns::Floats* RandomRuns::TakeMemory(Kind kind, int64_t batch) {
   const auto count = static_cast<size_t>(batch);
   if (!OneIn(3)) {

@@ -15,26 +15,24 @@
 
 namespace fusec::runtime {
 
-// Runs of one program in several contexts, one behind the other and many under way: any batch,
-// memory of any kind for each input and output (fresh, of late, or at an address that was freed),
-// on any stream, waited for at once or later. A context must give right answers whatever it ran
-// before.
+// Random runs of one program in several contexts, with many runs in flight: with any batch, with any kind of memory for each input and
+// output (fresh, recently used, or at an address that was freed), on any stream, waited for at once or later. A context must give right
+// answers whatever it ran before.
 class RandomRuns {
  public:
-  // y = x + z + weights[i % 4] and twice = 2 y for f32[batch], by kernels k_few (up to 8 rows, its
-  // 8 blocks in a cluster, each for a row), k_many and k_copy, in which y lies in the arena before.
+  // y = x + z + weights[i % 4] and twice = 2 y for f32[batch], computed by the kernels k_few (for up to 8 rows; its 8 blocks form a
+  // cluster, with one row each), k_many and k_copy, which reads y from the arena.
   static void AddModel(HandMadeArtifact& artifact);
   static constexpr float kWeights[] = {10, 20, 30, 40};
 
-  // `calls_runtime` hears when calls of the runtime begin, which may fail then for want of memory,
-  // and when they end.
+  // `calls_runtime` is called when a call of the runtime begins, which may then fail for lack of memory, and when it ends.
   RandomRuns(Program& program, const CudaContext& gpu, unsigned seed,
              std::function<void(bool)> calls_runtime = nullptr);
   ~RandomRuns();
 
-  // Takes so many steps; gives what is wrong with the first answer that is, or nothing.
+  // Takes `steps` random steps; returns what is wrong with the first wrong answer, or "".
   std::string Take(int steps);
-  // Runs whose answers were right so far.
+  // The number of runs so far whose answers were right.
   int right_runs() const { return right_runs_; }
 
  private:
@@ -44,11 +42,11 @@ class RandomRuns {
   struct Run {
     int64_t batch = 0;
     size_t x_from = 0, z_from = 0;
-    std::vector<Floats*> memory, outputs;  // an output is null where the context keeps it
+    std::vector<Floats*> memory, outputs;  // an output is null if the context keeps it
   };
   struct Client {
     std::unique_ptr<Context> context;
-    std::vector<Run> runs;  // not yet waited for
+    std::vector<Run> runs;  // runs that were not waited for yet
   };
 
   bool OneIn(int n) { return std::uniform_int_distribution(1, n)(random_) == 1; }
@@ -56,7 +54,7 @@ class RandomRuns {
   int64_t Batch();
   Floats* TakeMemory(Kind kind, int64_t batch);
   Status Step();
-  // Whether a call of the runtime does: false for want of memory, an error for anything else.
+  // Whether a call of the runtime succeeds: false if memory is lacking; any other failure is an error.
   template <class Call>
   StatusOr<bool> Succeeds(const Call& call);
   Status Bind(Client& client, Run& run, bool may_keep);

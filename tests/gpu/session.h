@@ -8,8 +8,7 @@
 
 namespace fusec::runtime {
 
-// A program on the first GPU with one context, through the C face. The first error is kept, and
-// later calls do nothing.
+// A program on the first GPU with one context, through the C API. The first error is kept, and later calls do nothing.
 class Session {
  public:
   explicit Session(const std::string& path) {

@@ -12,10 +12,9 @@ namespace fusec::runtime {
 inline std::unique_ptr<CudaContext> gpu;  // the first GPU
 inline std::string native;                // its architecture, "sm_90a"
 
-bool GraphsAreOff();  // FUSEC_CUDA_GRAPH=0
+bool GraphsAreOff();  // whether FUSEC_CUDA_GRAPH=0
 
-// sum = a + b for f32[batch, 3], and a run of it; like the cases below the run gives what is wrong,
-// or nothing.
+// A model sum = a + b for f32[batch, 3], and a run of it. Like the cases below, the run returns what is wrong, or "".
 void AddModel(HandMadeArtifact& artifact);
 std::string RunAdd(Session& session, int64_t batch, float scale);
 

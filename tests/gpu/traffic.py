@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Holds the bytes that `fusec explain` gives every kernel against those that Nsight Compute sees the GPU move.
+"""Compares the bytes that `fusec explain` gives for every kernel with the bytes that the GPU moves, as measured by Nsight Compute.
 
     FUSEC=build/fusec python3 tests/gpu/traffic.py [--json FILE] [--only NAME...]
 
-explain counts what a launch cannot do without: every input and weight once, a row for every look-up, every output once.
-ncu empties the caches before each kernel (--cache-control all), so that what a kernel reads must come from DRAM once,
-and what several blocks read again comes from L2 and is not traffic in that sense. What it writes may still lie in L2
-when it ends, so writes are taken where the multiprocessors hand them to L2. Compared are thus
+explain counts the bytes that a launch must move: every input and weight once, a row for every look-up, every output once. ncu empties the
+caches before each kernel (--cache-control all), so that everything that a kernel reads must come from DRAM once; data that several thread
+blocks read again come from L2 and do not count. Written data may still be in L2 when the kernel ends, so writes are counted where the
+multiprocessors pass them to L2. The comparison is therefore of
 
     bytes_read     of explain with  dram__bytes_read.sum
     bytes_written  of explain with  32 x lts__t_sectors_srcunit_tex_op_write.sum
 
-and a launch fails whose sum is above 1.25 times that of explain and --slack bytes (64 KB) more, which the code of a kernel, its
-arguments and its constants may take from DRAM besides. Reads of L2 are shown for their own sake: what they are above the reads of DRAM
-was read again. Below 1 are launches whose look-ups meet the same rows of small tables often: each row comes from DRAM
-once. The library's matrix products may be several kernels; products that follow each other are compared together.
+and a launch fails if its sum is above 1.25 times that of explain plus --slack bytes (64 KB), which the code, arguments and constants of a
+kernel may take from DRAM in addition. Reads of L2 are shown for information: those beyond the reads of DRAM are repeated reads. The ratio
+is below 1 for launches that look up the same rows of small tables many times, since each row comes from DRAM once. A matrix product of the
+library may take several kernels; consecutive products are compared together.
 """
 import argparse
 import csv
@@ -40,7 +40,7 @@ METRICS = {  # name in the results -> name in ncu, bytes of one
     "l2_written": ("lts__t_sectors_srcunit_tex_op_write.sum", SECTOR),
 }
 MOST = 1.25
-OF_RUNTIME = {"copy_inputs", "end_run"}  # launched beside those of the artifact (codegen_templates/runtime)
+OF_RUNTIME = {"copy_inputs", "end_run"}  # launched in addition to those of the artifact (codegen_templates/runtime)
 
 
 def run(command, environment=None):
@@ -76,7 +76,7 @@ def kernels_of(text):
 
 
 def groups_of(steps):
-    """Steps that are compared together: each of ours alone, products of the library that follow each other."""
+    """Steps that are compared together: each generated kernel alone, and consecutive products of the library."""
     groups, open_library = [], False
     for step in steps:
         library = step["launch"].startswith("library")
@@ -89,7 +89,7 @@ def groups_of(steps):
 
 
 def compare(steps, kernels, slack):
-    """A row for every group, with what explain and ncu say of it."""
+    """A row for every group, with the bytes of explain and of ncu."""
     rows, at = [], 0
     names = {step["function"] for step in steps if "function" in step}
     for group in groups_of(steps):
@@ -146,11 +146,11 @@ def print_table(cell):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--only", nargs="*", help="models to measure, of " + ", ".join(MODELS))
-    parser.add_argument("--slack", type=int, default=64000, help="bytes above explain's that are no traffic of tensors")
+    parser.add_argument("--slack", type=int, default=64000, help="additional bytes that are not traffic of tensors")
     parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
-    parser.add_argument("--target", help="of fusec; default: the GPU's")
+    parser.add_argument("--target", help="target of fusec; default: that of the GPU")
     arguments = parser.parse_args()
     arguments.target = arguments.target or native_target()
 

@@ -1,4 +1,4 @@
-// Host memory of all kinds on its way to the GPU and back.
+// Copies of all kinds of host memory to the GPU and back.
 #include <dlfcn.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ constexpr Kind kKinds[] = {Kind::kPageable, Kind::kAllocated, Kind::kRegistered,
 constexpr const char* kKindNames[] = {"pageable", "allocated by CUDA", "registered with CUDA",
                                       "of fusec_allocate_host"};
 
-// Makes `count` floats page-locked, or ordinary again; whether it could.
+// Makes `count` floats page-locked, or pageable again; returns whether it succeeded.
 bool Register(float* memory, size_t count, bool is_registered) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == nullptr) return false;
@@ -39,7 +39,7 @@ class HostFloats {
   HostFloats(fusec_program* program, Kind kind, size_t count, size_t first)
       : program_(program), kind_(kind), count_(count) {
     if (kind == Kind::kPageable || kind == Kind::kRegistered) {
-      // Of pages that nobody else registers.
+      // Memory in pages that nothing else registers.
       const size_t pages = (count * 4 + kPageBytes - 1) / kPageBytes;
       pageable_.reset(static_cast<float*>(std::aligned_alloc(kPageBytes, pages * kPageBytes)));
       data_ = pageable_.get();
@@ -74,7 +74,7 @@ class HostFloats {
   float* data_ = nullptr;
 };
 
-// What is wrong with a sum of floats from `first` and from `second` on.
+// Checks a sum of floats that begin at `first` and at `second`; returns what is wrong.
 std::string WrongSum(const float* sum, size_t count, size_t first, size_t second) {
   for (size_t i = 0; i < count; ++i) {
     const float expected = HostFloats::Value(first + i) + HostFloats::Value(second + i);

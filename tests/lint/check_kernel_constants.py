@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the constants of generated kernels claim, in the goldens and examples: each is used for the tensor, axis and role that its
-comment states. A comment tells the kind of a constant (KINDS); a kind says where such a constant may stand:
+"""Checks the constants of generated kernels in the goldens and examples: each must be used for the tensor, axis and role that its comment
+states. The comment determines the kind of a constant (KINDS), and the kind determines where it may be used:
 
     extent    a size of a tensor that the kernel reads, writes or makes has this value; an index check has the rows of its table
     place     in the subscript of, or behind a pointer to, the tensor or array that the comment names, and nowhere else
@@ -28,13 +28,13 @@ HEADER_TENSOR = re.compile(r"([\w.]+) \w+\[([^\]]*)\]")
 
 
 def kernels(text):
-    """The texts of the kernels in a file, each from its header comment on."""
+    """The texts of the kernels in a file, each beginning with its header comment."""
     starts = [match.start() for match in re.finditer(r"^// kernel  : ", text, re.M)]
     return [text[start:end] for start, end in zip(starts, starts[1:] + [len(text)])]
 
 
 def constants(kernel):
-    """{name: (value, comment)} of a kernel's constants; long comments stand above their constant."""
+    """{name: (value, comment)} of a kernel's constants; long comments are above their constant."""
     found, above = {}, []
     for line in kernel.split("\n"):
         match = CONSTANT.match(line)
@@ -53,7 +53,7 @@ def kind_of(comment):
 
 
 def code_of(kernel):
-    """The statements of a kernel behind its constants, one a line, without comments."""
+    """The statements of a kernel after its constants, one per line, without comments."""
     lines = [line.split("//")[0] for line in kernel.split("\n") if not line.startswith("//")]
     statements = [""]
     for line in lines:
@@ -66,7 +66,7 @@ def code_of(kernel):
 
 
 def pointers(statements, shapes):
-    """{name: tensor} of what a kernel has addresses of: tensors, arrays, and pointers into them."""
+    """{name: tensor} of everything a kernel addresses: tensors, arrays, and pointers into them."""
     found = {tensor: tensor for tensor in shapes}
     for statement in statements:
         for match in re.finditer(r"\* (?:__restrict__ )?(\w+) = (\w+)", statement):
@@ -105,7 +105,7 @@ def balanced(text, start):
 
 
 def is_called(place, tensor):
-    """Whether the place in memory `place` is one of `tensor`, or of an array or a pointer that is called after it."""
+    """Whether the memory place `place` belongs to `tensor`, or to an array or a pointer that is named after it."""
     tensor = tensor.replace(".", "_")
     return place == tensor or place.startswith(tensor + "_") or place.startswith("tables") and tensor == "table"
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Who may include whom. The table is the design; a line of source that breaks it is a mistake in one of the two."""
+"""Checks which folders include which. The table is the design; a violation is a mistake in the table or in the source."""
 
 import re
 
 from sources import files, lines, report
 
-# Headers of the runtime's sources that the compiler includes, and why: the format of artifacts is the runtime's, and what one does on
-# this machine is asked of the code that will run it. The other headers of runtime/src are the runtime's own.
+# Headers in the runtime's sources that the compiler may include: the runtime defines the format of artifacts, and the compiler asks the
+# code that will run an artifact what it does on this machine. The other headers of runtime/src are private to the runtime.
 OF_RUNTIME = {
     "arena.h": "explain tells how many bytes the arena of a run has",
     "artifact/artifact.h": "explain reads an artifact for other machines, which no program can load",
@@ -32,8 +32,8 @@ def of_runtime(*headers):
     return ["runtime/src/" + header for header in headers]
 
 
-# room -> what it may include besides itself and the standard library. A room is the longest matching beginning of a path; so is a
-# permission. Every permission is used (but for support, index and ir, on which all stands). From the ground up:
+# folder -> what it may include besides itself and the standard library. Folders and permissions are matched by the longest prefix of a
+# path. Every permission must be used (except support, index and ir, on which everything is built). From the bottom up:
 #   support    knows no graph
 #   index      symbolic integers: the dims of ir are made of them
 #   ir         graph, and the op table: what ops are (op_def.h), not how they work
@@ -41,7 +41,8 @@ def of_runtime(*headers):
 #   region     facts of a fused region, for passes and planners
 #   kernel     the kernel language; knows no class of region
 #   passes     never plan, emit, CUDA or protobuf
-#   driver     artifact <- build <- {shard, tune} <- explain <- {report, verify <- edit <- refit} <- cli: explain shows what tune measured, report draws what explain
+#   driver     artifact <- build <- {shard, tune} <- explain <- {report, verify <- edit <- refit} <- cli: explain shows what tune measured,
+# report draws what explain
 #              knows, verify shows the page of a kernel
 #   runtime    stands alone, as it is what users link: status <- artifact <- what its executors share <- {cpu, cuda} <- the rest of src.
 #              cpu and cuda do not know each other, and only cuda sees NVIDIA's headers

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lengths that keep the code pleasant to read: of lines, functions and files."""
+"""Checks the lengths of lines, functions and files."""
 
 import re
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Words that have no place in the sources: paths of somebody's machine, and work left for later."""
+"""Checks for words that must not be in the sources: paths of somebody's machine, and notes about unfinished work."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the lint scripts share: the files under version control, and the way they report."""
+"""Helpers of the lint scripts: the files under version control, and reporting."""
 
 import pathlib
 import subprocess

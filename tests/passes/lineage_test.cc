@@ -1,5 +1,5 @@
-// What passes say of the constants that they make (passes/lineage.h): the program of the weights, run by the interpreter on the
-// initializers, gives each constant bit for bit, of other initializers too.
+// What passes record about the constants that they make (passes/lineage.h): the weights program, run by the interpreter on the
+// initializers, gives each constant bit for bit, also for other initializers.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -35,7 +35,7 @@ void FillPayloads(Graph& graph) {
   }
 }
 
-// A model before and after passes, with what these say of its constants.
+// A model before and after passes, with the recorded derivations of its constants.
 struct Lineage {
   std::vector<TensorData> initializers;
   std::unique_ptr<Graph> graph, program;
@@ -69,7 +69,7 @@ std::vector<const Node*> ConstantsOf(const Graph& graph) {
   return constants;
 }
 
-// Whether `program` makes the constants of `graph` of `initializers`.
+// Whether `program` computes the constants of `graph` from `initializers`.
 void Makes(const Graph& program, const std::vector<TensorData>& initializers, const Graph& graph, const std::string& what) {
   const auto made = RunWeightsProgram(program, initializers);
   ASSERT_TRUE(made.has_value()) << what << ": " << made.error().message << "\n" << Print(program);
@@ -114,7 +114,7 @@ TEST(Lineage, MakesTheConstantsOfEveryPassCase) {
   }
 }
 
-// Multiplies what varies: scales of ones and the like are what passes may decide by.
+// Scales the initializers whose elements vary. Constants such as scales of one stay, since passes may decide by them.
 void Perturb(Graph& graph, const std::map<std::string, std::string>& names) {
   for (const auto& node : graph.nodes) {
     if (node->kind != OpKind::kConstant || names.count(node->result()->name) == 0) continue;

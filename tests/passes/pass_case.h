@@ -19,15 +19,14 @@ namespace fusec {
 //     # ---- expected ----
 //     graph ...
 //
-// The passes of "# run:" run in this order. Behind a space, "disable: NAME" leaves a fusion out,
-// and "index-policy: WORD", "matmul-precision: WORD", "table-storage: PATTERN=STORAGE",
-// "table-placement: PATTERN=host", "table-cache: PERCENT%", "table-cache: BYTES", "adapters: SLOTS,RANK"
-// or "per-request: PATTERN" sets that option; there may be several.
-// Instead of a graph, "error: " and its text may be expected.
+// The passes of "# run:" run in this order. After a space may follow any number of options: "disable: NAME" leaves a fusion out, and
+// "index-policy: WORD", "matmul-precision: WORD", "table-storage: PATTERN=STORAGE", "table-placement: PATTERN=host", "table-cache:
+// PERCENT%", "table-cache: BYTES", "adapters: SLOTS,RANK" and "per-request: PATTERN" set that option. Instead of a graph, the expectation
+// may be "error: " and the text of the error.
 struct PassCase {
   std::vector<std::string> passes;
   PassOptions options;
-  std::string head, expected;  // all before and behind the line that divides them
+  std::string head, expected;  // the text before and after the dividing line
 };
 
 inline const std::string kPassCases = FUSEC_SOURCE_DIR "/tests/passes/";
@@ -76,7 +75,7 @@ inline PassCase ReadPassCase(const std::string& path) {
   return result;
 }
 
-// The paths of the cases in `folder` of tests/passes ("" for all), sorted, from tests/passes on.
+// The sorted paths of the cases in `folder` of tests/passes ("" for all), relative to tests/passes.
 inline std::vector<std::string> PassCasePaths(const std::string& folder = "") {
   namespace fs = std::filesystem;
   std::vector<std::string> paths;

@@ -1,5 +1,5 @@
-// Runs every tests/passes/<pass>/*.ir (pass_case.h says what is in one), and holds the table of passes to the pipeline. With
-// FUSEC_UPDATE_GOLDEN=1 in the environment, what comes out replaces what was expected.
+// Runs every tests/passes/<pass>/*.ir (pass_case.h describes the format), and checks the table of passes against the pipeline. With
+// FUSEC_UPDATE_GOLDEN=1 in the environment, the result replaces the expectation.
 
 #include "tests/passes/pass_case.h"
 
@@ -19,7 +19,7 @@ std::string Outcome(const PassCase& wanted) {
   if (!graph) return "error: " + graph.error().message + "\n";
   if (auto verified = Verify(**graph); !verified)
     return "error: " + verified.error().message + "\n";
-  // Where there is no pass to hide it, text and graph must be the same thing.
+  // Printing and parsing must give the same graph; no pass may hide a difference.
   const std::string printed = Print(**graph);
   const auto again = Parse(printed);
   EXPECT_TRUE(again && Equal(**graph, **again)) << "parse(print(g)) is not g:\n" << printed;
@@ -43,7 +43,7 @@ TEST_P(Passes, MakeTheExpectedText) {
     EXPECT_EQ(outcome, wanted.expected) << path;
 }
 
-// Each folder begins with an input that is close to what its pass changes, and stays as it is.
+// Each folder has a case no_change.ir, close to what the pass changes, that must stay as it is.
 TEST(PassFolders, HaveACaseThatStaysAsItIs) {
   for (const PassInfo& pass : AllPasses()) {
     const std::string path = kPassCases + pass.name + "/no_change.ir";

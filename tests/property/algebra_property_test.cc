@@ -1,4 +1,4 @@
-// The passes that rewrite constant weights keep meaning, on graphs made to be rewritten: layers with scales, shifts, views and
+// The passes that rewrite constant weights keep the meaning of graphs that are made for them: layers with scales, shifts, views and
 // normalizations around them, a few of which the passes must leave alone.
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class LayerGraph {
   }
   static int64_t Last(const Value* x) { return *x->type.shape.back().AsConstant(); }
 
-  // Eighths, and with `no_zero` none of them 0; now and then something that is no number.
+  // Multiples of 1/8, with `no_zero` without 0; now and then NaN or infinity.
   Value* Constant(std::vector<int64_t> dims, bool no_zero = false) {
     TensorData data(Dtype::kF64, std::move(dims));
     for (int64_t i = 0; i < data.element_count(); ++i) {
@@ -86,7 +86,7 @@ class LayerGraph {
   Value* Joined(Value* x) {
     return Make(OpKind::kConcat, {Layer(x), x, Layer(x)}, {{"axis", x->type.rank() - int64_t{1}}});
   }
-  // The sum of two stretches of the last axis.
+  // The sum of two slices of the last axis.
   Value* Sliced(Value* x) {
     const int64_t count = 1 + random_.Below(Last(x));
     Value* parts[2];
@@ -151,7 +151,7 @@ TEST(AlgebraProperty, WeightsTakeScalesInWithoutChangingAnswers) {
       ASSERT_TRUE(changed.has_value()) << changed.error().message;
       if (!*changed) continue;
       ++changes[name];
-      // An infinite activation meets other weights, and infinities of both signs make NaN.
+      // After rewriting, an infinite activation is multiplied by other weights, and infinities of both signs give NaN.
       const bool pass_may_lose_infinities =
           name == std::string("merge-linear") || name == std::string("pull-normalization");
       ASSERT_TRUE(Verify(*graph).has_value()) << Verify(*graph).error().message;

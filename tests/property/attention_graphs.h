@@ -5,23 +5,23 @@
 
 #include "compiler/ir/graph.h"
 
-// Graphs of attention, for tests that run it as one kernel.
+// Attention graphs, for tests that run attention as one kernel.
 namespace fusec {
 
 enum class Weights { kSoftmax, kGuardedSoftmax, kMasked };
 
-// Queries and keys of a head; 0 stands for the symbols `tokens` and `keys`, of up to 1000.
+// The numbers of queries and keys of a head; 0 stands for the symbols `tokens` and `keys`, with values up to 1000.
 struct HeadRows {
   int64_t tokens = 0, keys = 0;
 };
 
-// Heads of `depth` elements whose values have `columns`; `groups` of them share keys and values. What softmax is of, or what
-// multiplies the values, stands in `mask`: ops that make %masked out of the scaled scores %scaled. A guard gives zeros to
-// probabilities that are no numbers. The bias %bias has [tokens, keys]; %lengths says how many keys a member of the
-// batch has, or %visible which.
+// Attention with heads of `depth` elements, whose values have `columns` columns; `groups` heads share keys and values. `mask` has the ops
+// that make %masked from the scaled scores %scaled; softmax is applied to %masked, or it multiplies the values directly. A guard replaces
+// NaN probabilities by zeros. The bias %bias is [tokens, keys]; %lengths gives the number of keys of each member of the batch, or %visible
+// says which keys are visible.
 std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int columns, int groups, const std::string& mask,
                                  Weights weights = Weights::kSoftmax, HeadRows rows = {});
-// `ops` with {0} as the dtype.
+// `ops` with {0} replaced by the dtype.
 std::string Chain(const char* ops, const std::string& dtype);
 
 inline const char* const kBias = "%masked = add(%scaled, %bias) : {0}[batch, 6, tokens, keys]";
@@ -29,7 +29,7 @@ inline const char* const kPadding =
     "%never = constant() [-inf] : {0}[]\n"
     "  %masked = where(%visible, %scaled, %never) : {0}[batch, 6, tokens, keys]";
 inline const char* const kSquashed = "%masked = tanh(%scaled) : {0}[batch, 6, tokens, keys]";
-// Chains that no softmax follows. What they make of a score of zero is another number, which keys beyond the last must not add.
+// Chains of ops that no softmax follows. They map a score of zero to another number, which keys beyond the last one must not add.
 inline const char* const kSilu =
     "%placed = add(%scaled, %bias) : {0}[batch, 6, tokens, keys]\n"
     "  %gate = sigmoid(%placed) : {0}[batch, 6, tokens, keys]\n"

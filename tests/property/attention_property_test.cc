@@ -1,4 +1,4 @@
-// Attention as one kernel, run as its text with fibers for threads; on the GPU itself with FUSEC_PROPERTY_DEVICE=cuda.
+// Attention as one kernel, whose GPU text runs on the CPU with fibers as threads; with FUSEC_PROPERTY_DEVICE=cuda it runs on a GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,8 @@ TEST(AttentionProperty, AnyShapeMatches) {
   }
 }
 
-// The same without softmax: silu with relative positions and a mask that multiplies, what is not zero of a zero, a mask that chooses.
+// The same without softmax: silu with relative positions and a multiplied mask, functions that map zero to another number, and a mask by
+// selection.
 TEST(AttentionProperty, AnyShapeWithoutSoftmaxMatches) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {
     std::vector<std::unique_ptr<Graph>> graphs;
@@ -70,7 +71,7 @@ TEST(AttentionProperty, AnyShapeWithoutSoftmaxMatches) {
       const auto found = (*compiled)->Run(inputs);
       ASSERT_TRUE(found.has_value()) << found.error().message;
       for (size_t i = 0; i < graphs.size(); ++i) {
-        // What weighs values may be large and of either sign, and is rounded as memory would hold it.
+        // The weights of values may be large and have either sign, and are rounded as if they were stored.
         const auto expected = Interpret(*graphs[i], inputs[i]), rounded = InterpretRounded(*graphs[i], inputs[i]);
         ASSERT_TRUE(expected.has_value() && rounded.has_value());
         EXPECT_EQ(FirstWrong(*expected, *rounded, (*found)[i], tolerance), "")
@@ -80,7 +81,7 @@ TEST(AttentionProperty, AnyShapeWithoutSoftmaxMatches) {
   }
 }
 
-// Without softmax as well, a value that is no number spoils what a weight of zero multiplies it by, wherever the mask stands.
+// Without softmax as well, a NaN value times a weight of zero gives NaN, wherever the mask is applied.
 TEST(AttentionProperty, InfinitiesAndNaNWithoutSoftmaxMatch) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}}) {
     const auto graph = Attention(dtype, 64, 64, 3, fmt::format(fmt::runtime(kSilu), dtype), Weights::kMasked);
@@ -99,7 +100,7 @@ TEST(AttentionProperty, InfinitiesAndNaNWithoutSoftmaxMatch) {
   }
 }
 
-// Infinities and NaN among queries, keys, values and scores end where softmax and the products say.
+// Infinities and NaN among queries, keys, values and scores have the effect that softmax and the products give them.
 TEST(AttentionProperty, InfinitiesAndNaNMatch) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}}) {
     const auto graph = Attention(dtype, 64, 64, 3, fmt::format(fmt::runtime(kBias), dtype));
@@ -118,8 +119,8 @@ TEST(AttentionProperty, InfinitiesAndNaNMatch) {
   }
 }
 
-// As torch exports attention: a row that the mask hides wholly has probabilities that are no numbers, and a guard makes them zeros. It
-// does so for scores that are no numbers, too, where the values are finite.
+// As torch exports attention: a fully masked row has NaN probabilities, which a guard replaces by zeros. The guard also does so for NaN
+// scores, where the values are finite.
 TEST(AttentionProperty, GuardedRowsAreZeros) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {
     const auto graph = Attention(dtype, 64, 64, 2, fmt::format(fmt::runtime(kPadding), dtype), Weights::kGuardedSoftmax);
@@ -135,7 +136,7 @@ TEST(AttentionProperty, GuardedRowsAreZeros) {
   }
 }
 
-// Where a mask leaves no key, all keys count alike: their scores are the lowest number of the type, which is not infinity.
+// If a mask hides all keys, all keys have the same weight: their scores are the lowest number of the type, which is not infinity.
 TEST(AttentionProperty, RowsWithoutVisibleKeysMatch) {
   const char* const kLowest =
       "%lowest = constant() [{1}] : {0}[]\n"
@@ -154,8 +155,8 @@ TEST(AttentionProperty, RowsWithoutVisibleKeysMatch) {
   }
 }
 
-// Keys that a causal mask hides are left out, unless their values or scores are no numbers or outweigh the mask, which softmax and
-// the product would see.
+// Keys that a causal mask hides are skipped, unless their values or scores are NaN or outweigh the mask, which would affect softmax and the
+// product.
 TEST(AttentionProperty, HiddenTilesMatch) {
   const std::string hidden =
       "%ones = constant() [1.0] : {0}[]\n"
@@ -186,7 +187,7 @@ TEST(AttentionProperty, HiddenTilesMatch) {
     const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
     ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
     enum Change { kNothing, kInfiniteValue, kNaNKey, kInfiniteKey, kLargeKey, kLargeQueries };
-    // A weight that the type rounds to zero makes NaN of an infinite value, so that a mask must hide it whole.
+    // A weight that is rounded to zero times an infinite value gives NaN, so that a mask must hide such a value entirely.
     const bool hides = std::string(each.lowest) != "-8.0";
     for (const Change change : {kNothing, kNaNKey, kInfiniteKey, kLargeKey, kLargeQueries, kInfiniteValue}) {
       if (change == kInfiniteValue && !hides) break;
@@ -206,7 +207,7 @@ TEST(AttentionProperty, HiddenTilesMatch) {
   }
 }
 
-// All of it is one region, whose scores are nowhere in memory.
+// The attention is one region, whose scores are never stored.
 TEST(AttentionProperty, IsOneKernel) {
   struct Case {
     const char* mask;

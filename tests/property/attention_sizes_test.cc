@@ -1,5 +1,5 @@
-// Attention of fixed sizes as one kernel, where a block has as many warps as queries need and one tile may hold all keys; lengths of
-// keys, and windows. Run as its text with fibers for threads; on the GPU itself with FUSEC_PROPERTY_DEVICE=cuda.
+// Attention of fixed sizes as one kernel, where a block has as many warps as the queries need and one tile may hold all keys; lengths of
+// keys, and windows. The GPU text runs on the CPU with fibers as threads; with FUSEC_PROPERTY_DEVICE=cuda it runs on a GPU.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace fusec {
 namespace {
 
-// The whole graph becomes one region: of class attention, but of few queries or keys perhaps a block program.
+// The whole graph becomes one region of class attention, or, with few queries or keys, possibly a block program.
 void ExpectOneKernel(const Graph& graph, const std::string& precision, bool has_few) {
   const auto copy = Parse(Print(graph));
   EXPECT_TRUE(copy.has_value());
@@ -78,14 +78,14 @@ TEST(AttentionSizes, FixedSizesMatch) {
   ExpectFixedSizes(cases, 2);
 }
 
-// A query, or a few, of many keys: a target and a history, or decoding. A warp has 16 rows, of which these are some.
+// One or a few queries with many keys: a target and a history, or decoding. They fill only some of the 16 rows of a warp.
 TEST(AttentionSizes, FewQueriesMatch) {
   const std::vector<Fixed> cases = {{{1, 120}, 128, 128, 1, kPadding}, {{1, 90}, 64, 64, 2, kSilu, Weights::kMasked},
                                     {{4, 128}, 128, 64, 6, kBias}};
   ExpectFixedSizes(cases, 3);
 }
 
-// Keys beyond the length of a member of the batch, which may be 0 or all there are.
+// Keys beyond the length of a member of the batch are ignored; the length may be 0 or the number of keys.
 TEST(AttentionSizes, LengthsOfKeysMatch) {
   constexpr int64_t kKeys = 70;
   std::vector<int64_t> places(kKeys);
@@ -121,7 +121,7 @@ TEST(AttentionSizes, LengthsOfKeysMatch) {
   }
 }
 
-// A query sees the keys around it: two diagonals bound a band, which leaves whole tiles out on both sides.
+// A query sees the keys around it: two diagonals bound a band, so that whole tiles on both sides are skipped.
 TEST(AttentionSizes, WindowsMatch) {
   const char* const kBand =
       "%one = constant() [1.0] : {0}[]\n"

@@ -1,5 +1,5 @@
-// Bags of every length that kernels treat in their own way (compiler/kernel/rows_together.h): rows in f32, and in codes with factors of
-// their own; by lanes, and element by element.
+// Bags of every length for which kernels have separate code (compiler/kernel/rows_together.h), with rows in f32 and in codes with factors,
+// by vectors and element by element.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace fusec {
 namespace {
 
-// Sums `entries` rows of a table of `columns`: of floats, or of codes with a scale and a bias for each row.
+// Sums `entries` rows of a table with `columns` columns, of floats or of codes with a scale and a bias for each row.
 std::unique_ptr<Graph> MakeBags(int entries, int columns, bool has_codes) {
   const std::string rows = fmt::format("[batch, {}, {}]", entries, columns);
   std::string text = fmt::format("graph @g(%ids: i64[batch, {}], %table: {}[40, {}], %factors: f32[40, 2])", entries,

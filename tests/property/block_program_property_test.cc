@@ -1,4 +1,5 @@
-// Narrow layers, rows of tables and what interacts of them: chains that a block keeps, with parts that it writes ahead.
+// Narrow layers, rows of tables and their interactions: chains that a block program keeps in shared memory, with parts that are stored
+// early.
 #include <gtest/gtest.h>
 
 #include "compiler/driver/build/pipeline.h"
@@ -70,7 +71,7 @@ class InteractionGenerator {
       std::swap(values[i - 1], values[static_cast<size_t>(random_.Below(static_cast<int64_t>(i)))]);
   }
 
-  // Along axis 1, now and then some of them first.
+  // Concatenates the parts along axis 1; now and then two parts are concatenated first.
   Value* Joined(ValueList parts) {
     if (parts.size() > 2 && random_.OneIn(3)) {
       Value* first = Make(OpKind::kConcat, {parts[0], parts[1]}, {{"axis", int64_t{1}}});
@@ -93,7 +94,7 @@ class InteractionGenerator {
     return top;
   }
 
-  // Tables of one id each, alike so that they are one loop, or one of several.
+  // Equal tables with one id each, which one loop looks up, or one table with several ids.
   void AddTables(ValueList& lines) {
     const int64_t count = 1 + random_.Below(8);
     Value* ids = graph_->AddInput(graph_->UniqueName("ids"), {Dtype::kI64, {Expr::Symbol("batch"), count}});
@@ -128,7 +129,7 @@ class InteractionGenerator {
   const int64_t width_;
 };
 
-// Tolerances as in tests/codegen/goldens_test.cc. So few rows that a block owns one, and so many that it owns several.
+// Tolerances as in tests/codegen/goldens_test.cc. With few rows a block owns one row, and with many it owns several.
 void Compare(uint64_t seed, Dtype dtype, const std::string& precision, double relative) {
   const auto graph = InteractionGenerator(seed, dtype).Run();
   const NowTrying trying(seed, *graph);

@@ -1,6 +1,5 @@
-// The inputs of tests/passes compiled whole and run. The interpreter computes a region node by
-// node, so that it cannot tell whether a fusion took what its kernel cannot compute; these graphs,
-// each made for what a pass does or must leave alone, show it.
+// Compiles and runs the input graphs of tests/passes. The interpreter computes a region node by node, so it cannot show that a fusion took
+// an op that its kernel cannot compute. These graphs can, since each was made for what a pass does or must not do.
 #include <gtest/gtest.h>
 
 #include "compiler/reference/interpreter.h"
@@ -21,8 +20,7 @@ struct CaseGraph {
   std::vector<ReferenceTensor> inputs, expected, rounded;
 };
 
-// nullopt for cases that are refused, that have regions already, or whose ids lie outside their
-// tables.
+// nullopt for cases that are errors, that have regions already, or whose ids are out of range.
 std::optional<CaseGraph> ReadCaseGraph(const std::string& path) {
   const PassCase given = ReadPassCase(kPassCases + path);
   auto graph = Parse(given.head);
@@ -38,7 +36,7 @@ std::optional<CaseGraph> ReadCaseGraph(const std::string& path) {
   return made;
 }
 
-// Cases that one program holds: symbols of one name are the same in all.
+// Cases that can be compiled into one program, since symbols with the same name are equal in all of them.
 struct Together {
   std::vector<DimSymbol> symbols;
   std::vector<CaseGraph> cases;

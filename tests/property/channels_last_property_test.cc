@@ -1,5 +1,5 @@
-// Products of constants by matrices of a batch keep their meaning as products of rows, whatever stands around them: pairs of two values,
-// pointwise ops that broadcast, views, sums along any axes, readers that want the old order.
+// Products of constants and matrices of a batch keep their meaning as products of rows, whatever is around them: products of two values'
+// channels, broadcasting pointwise ops, views, sums along any axes, and readers that need the original order.
 #include <gtest/gtest.h>
 
 #include "passes/pass_manager.h"
@@ -64,7 +64,7 @@ class ChannelGraph {
     }
   }
 
-  // All products of two values' channels, of the same position.
+  // The products of all pairs of two values' channels at the same position.
   Value* Pairs() {
     Value *a = Any(), *b = Any();
     const int64_t first = Channels(a), second = Channels(b);
@@ -100,7 +100,7 @@ class ChannelGraph {
     return random_.OneIn(2) ? Make(kind, {x, other}) : Make(kind, {other, x});
   }
 
-  // A sum that is given back, or one that stands beside what it was made of.
+  // A sum that is an output, or one that is combined with the value from which it was made.
   Value* Sum() {
     Value* x = Any();
     std::vector<int64_t> axes = {rank() - 1};

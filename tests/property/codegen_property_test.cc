@@ -1,4 +1,4 @@
-// What the compiled program computes is what the interpreter says of the graph as it was before any pass.
+// The compiled program gives the interpreter's answers for the graph before all passes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST(CodegenProperty, CpuAnswersMatch) {
   for (const auto& seeds : Batches(SeedsToRun(300))) Compare(seeds, Dtype::kF32, 1e-5);
 }
 
-// Rounding to memory is part of the estimate; within a kernel these are floats.
+// The estimate includes rounding of stored values; within a kernel they are f32.
 TEST(CodegenProperty, CpuAnswersMatchInOtherFloats) {
   for (const auto& seeds : Batches(SeedsToRun(20))) {
     Compare(seeds, Dtype::kF16, 1e-3);
@@ -88,7 +88,7 @@ TEST(CodegenProperty, CpuAnswersMatchInOtherFloats) {
   }
 }
 
-// By the kernels that tuning tries beside the planned ones.
+// Uses the kernels that tuning tries in addition to the planned ones.
 TEST(CodegenProperty, CandidatesOfTuningMatch) {
   for (const auto& seeds : Batches(SeedsToRun(20))) {
     Compare(seeds, Dtype::kF32, 1e-5, RunOn::kCpu, seeds[0] + 1);
@@ -97,7 +97,7 @@ TEST(CodegenProperty, CandidatesOfTuningMatch) {
   }
 }
 
-// The text that NVRTC compiles, run with fibers for threads; on the GPU itself with FUSEC_PROPERTY_DEVICE=cuda.
+// The text that NVRTC compiles, run with fibers as threads; with FUSEC_PROPERTY_DEVICE=cuda it runs on a GPU.
 TEST(CodegenProperty, GpuAnswersMatch) {
   for (const auto& seeds : Batches(SeedsToRun(20))) {
     Compare(seeds, Dtype::kF32, 1e-5, GpuOrItsText());
@@ -139,8 +139,8 @@ std::vector<ReferenceTensor> Answers(ArrayRef<std::unique_ptr<Graph>> graphs, Ru
   return all;
 }
 
-// With --round-every-op, fused kernels give bit for bit what a kernel per op gives; without, they do not. Reductions and products
-// add up in another order when fused, so that they are not in these graphs.
+// With --round-every-op, fused kernels give the same bits as one kernel per op; without it, they do not. These graphs have no reductions
+// and products, whose order of summation changes when they are fused.
 TEST(CodegenProperty, RoundingEveryOpIsUnfused) {
   int differ_without = 0;
   const std::vector<uint64_t> all_seeds = SeedsToRun(12);
@@ -160,7 +160,7 @@ TEST(CodegenProperty, RoundingEveryOpIsUnfused) {
   }
 }
 
-// Tensors called like the variables of a kernel that keeps rows in shared memory.
+// Tensors with the same names as the variables of a kernel that keeps rows in shared memory.
 TEST(CodegenProperty, TensorsMayBeCalledLikeVariables) {
   const auto graph = Parse(
       "graph @g(%element: f32[batch, 4], %row_in_block: f32[4, 3], %rows_here: f32[3, 2], %rows: f32[2]) "
@@ -234,13 +234,13 @@ TEST(CodegenProperty, ProductsOfAnySizeMatch) {
   CompareProducts({}, true);
 }
 
-// Each of the kernels that tuning tries, at one size or another: every graph takes the third one after the graph before it.
+// Each of the kernels that tuning tries, at one size or another: every graph takes the kernel three after that of the graph before.
 TEST(CodegenProperty, ProductsByCandidatesMatch) {
   const int64_t share = ShareToRun();
   for (int64_t i = 0; 6 * i < 48; i += share) CompareProducts(static_cast<size_t>(6 * i), i / share % 2 == 0);
 }
 
-// A block of a product would read a first row of its operand.
+// Even without rows, a block of a product would read the first row of its operand.
 TEST(CodegenProperty, ProductsOfNoRowsLaunchNothing) {
   auto graph = Parse(
       "graph @g(%x: f32[batch, 64], %w: f32[70, 64]) symbols(batch in 0..9000) {\n"
@@ -262,7 +262,7 @@ TEST(CodegenProperty, ProductsOfNoRowsLaunchNothing) {
   EXPECT_GE(kernels, 2);
 }
 
-// Of a row of one element a result for each row is one for each element, too, and stored where no row is walked.
+// If rows have one element, a result per row is also a result per element, which may be stored without a loop over a row.
 TEST(CodegenProperty, CandidatesOfRowsOfOneElementMatch) {
   auto graph = Parse("graph @g(%x: f32[batch, 3]) symbols(batch in 0..9000) {\n"
                      "  %zero = constant() [0.0] : f32[]\n"
@@ -333,7 +333,7 @@ TEST(CodegenProperty, RowsOfAnyLengthMatch) {
   }
 }
 
-// Every index input of the graph gets one bad value. Whether there was one.
+// Puts one out-of-range value into every index input of the graph. Returns whether there was such an input.
 bool SpoilIndices(uint64_t seed, std::vector<ReferenceTensor>& inputs) {
   bool spoiled = false;
   for (ReferenceTensor& input : inputs) {
@@ -344,8 +344,8 @@ bool SpoilIndices(uint64_t seed, std::vector<ReferenceTensor>& inputs) {
   return spoiled;
 }
 
-// With bad indices in one graph at a time the program must not crash, and may only complain if the interpreter does. (It computes
-// what is needed; the interpreter everything.)
+// With out-of-range indices in one graph at a time, the program must not crash, and may report an error only if the interpreter does. (The
+// program computes only what is needed; the interpreter computes everything.)
 int ComplaintsOf(ArrayRef<uint64_t> seeds, RunOn where) {
   const auto graphs = Graphs(seeds, Dtype::kF32);
   const auto compiled = CompiledGraphs::Make(Pointers(graphs), where);

@@ -40,7 +40,7 @@ std::string TemporaryFolder() {
   return mkdtemp(path.data());
 }
 
-// Only `node` of a graph, with its operands as inputs; constants stay constants, because ops may look at them.
+// A graph of only `node`, with its operands as inputs; constants stay constants, since ops may inspect them.
 Result<std::vector<ReferenceTensor>> RunAlone(const Graph& graph, const Node& node,
                                               const DenseMap<const Value*, ReferenceTensor>& values,
                                               ArrayRef<ReferenceTensor> graph_inputs) {
@@ -73,7 +73,7 @@ double LargestMagnitude(const ReferenceTensor& tensor) {
   return largest;
 }
 
-// How far rounding moved any element; infinite where it made or removed a NaN or an infinity.
+// The largest change of an element by rounding; infinite if rounding added or removed a NaN or an infinity.
 double LargestMove(const ReferenceTensor& exact, const ReferenceTensor& rounded) {
   double largest = 0;
   for (size_t i = 0; i < exact.reals.size(); ++i) {
@@ -134,7 +134,7 @@ Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
   return made;
 }
 
-// Every region by one of its candidates: for each size, the one of that number plus the region's.
+// Chooses a candidate for every region: for each size, the one with this number plus the number of the region.
 Tuning SomeCandidates(const Graph& fused, const PlanOptions& options, size_t number) {
   Tuning tuning;
   size_t region = 0;

@@ -1,5 +1,5 @@
-// Rows whose number is run-time data: a model that gets its mask in a run answers as the same model
-// with the mask as a constant, whose places import knows.
+// Rows whose number depends on data: a model that gets its mask as an input gives the same answers as the model with the mask as a
+// constant, whose positions the importer knows.
 #include <cmath>
 
 #include "tests/property/compiled_graphs.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kRows = 5, kColumns = 3;
 
-// `text` with `number` for each # and `rows` for each $.
+// `text` with each # replaced by `number` and each $ by `rows`.
 std::string Filled(const std::string& text, int number, const std::string& rows) {
   std::string filled;
   for (const char c : text) {
@@ -141,7 +141,7 @@ TEST_F(CountedRows, AnswerAsThoseOfAKnownMask) {
   }
 }
 
-// Models with sizes of data in between, and y of a known size.
+// Models with inner sizes that depend on data, and a y of known size.
 const std::vector<std::string> kCompiled = {
     // attention of the rows of one mask over those of the other
     "t = Transpose(right)\n p = MatMul(left, t)\n s = Softmax<axis = 1>(p)\n m = MatMul(s, right)\n"

@@ -1,4 +1,4 @@
-// Damaged files end in a result or in one error that names them, never in a crash or a hang.
+// Damaged files give a result or an error that names them, and never a crash or a hang.
 #include <gtest/gtest.h>
 
 #include <filesystem>

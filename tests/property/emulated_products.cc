@@ -7,7 +7,7 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kDepth = 328, kColumns = 136;
-constexpr int64_t kManyColumns = 520;  // for which rounding to fp8 pays
+constexpr int64_t kManyColumns = 520;  // columns for which rounding to fp8 pays
 constexpr int kCopies = 14;  // tiles of each kind
 
 std::unique_ptr<Graph> Product(Dtype dtype, int64_t columns) {

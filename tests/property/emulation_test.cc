@@ -1,6 +1,6 @@
-// The text of products on tensor cores, run by the emulation of a GPU (tests/emulation/README.md): as it is, where every kernel must
-// be right, and with a fault, which must be found. FUSEC_EMULATION=all tries all kernels and faults instead
-// of some, FUSEC_EMULATION=NAME the faults whose names begin so as well.
+// The text of tensor-core products, run on the emulated GPU (tests/emulation/README.md). Unchanged, every kernel must be right; with a
+// fault in the text, an answer must be wrong. FUSEC_EMULATION=all tries all kernels and faults instead of some; FUSEC_EMULATION=NAME also
+// tries the faults whose names begin with NAME.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,7 +11,7 @@
 namespace fusec {
 namespace {
 
-constexpr int64_t kRows[] = {70, 16, 3};  // each by other kernels
+constexpr int64_t kRows[] = {70, 16, 3};  // each uses different kernels
 
 using Tiles = EmulatedProducts::Tiles;
 

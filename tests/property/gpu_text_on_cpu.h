@@ -7,21 +7,21 @@
 
 namespace fusec {
 
-// Which parts of the text run: those of tensor cores, asynchronous copies and clusters, as on an sm_90a, or what the text has in their
-// place for a CPU, which is several times as fast.
+// Which parts of the text run: those for tensor cores, asynchronous copies and clusters, as on an sm_90a, or their replacements for a CPU,
+// which are several times as fast.
 enum class TextParts { kOfSm90a, kOfCpu };
-// A CPU library of kernels that were planned for an sm_90a: the text that NVRTC would compile, run by the emulation of a GPU
+// The path of a CPU library of kernels that were planned for an sm_90a: the text that NVRTC would compile, run by the emulated GPU
 // (tests/emulation). Slow, for tests only.
 std::string GpuTextOnCpu(ArrayRef<const KernelPlan*> kernels, TextParts parts);
 
-// While it exists, GpuTextOnCpu writes something else for a piece of its text, wherever that stands: a fault, which tests must find.
+// While an object exists, GpuTextOnCpu replaces each occurrence of a piece of its text by another text: a fault, which tests must find.
 class TextFault {
  public:
   TextFault(const std::string& right, const std::string& wrong);
   ~TextFault();
   TextFault(const TextFault&) = delete;
   TextFault& operator=(const TextFault&) = delete;
-  // Whether a text since had the piece.
+  // Whether a text that was written since contained the piece.
   bool was_written() const;
 };
 

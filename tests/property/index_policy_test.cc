@@ -1,5 +1,5 @@
-// What --index-policy makes of indices outside their axis, against indices that this test brings inside by itself; by the
-// interpreter, on the CPU, and with the kernels of a GPU.
+// Compares --index-policy for out-of-range indices with indices that this test brings into range itself: in the interpreter, on the CPU,
+// and with GPU kernels.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kBatch = 7;
 
-// `op` reads x, ids and updates; `x` names its dims, of which e and f are the axes that ids choose from.
+// `op` reads x, ids and updates; `x` gives its dims, of which e and f are the indexed axes.
 struct IndexCase {
   const char *op, *x, *ids, *updates, *result;
   const char* dtype = "f32";
@@ -90,7 +90,7 @@ ReferenceTensor Numbers(const Value& value, Extents extents, std::mt19937& rando
   return tensor;
 }
 
-// Around the axis, and as far away as the dtype allows.
+// Indices around the limits of the axis, and as far away as the dtype allows.
 ReferenceTensor Indices(const Value& value, Extents extents, std::mt19937& random) {
   ReferenceTensor tensor(value.type.dtype, Concrete(value.type.shape, extents));
   const bool narrow = value.type.dtype == Dtype::kI32;
@@ -107,10 +107,10 @@ int64_t Inside(int64_t index, int64_t extent, const std::string& policy) {
   if (index >= -extent && index < extent) return index < 0 ? index + extent : index;
   if (policy == "clamp") return index < 0 ? 0 : extent - 1;
   if (policy == "wrap") return (index % extent + extent) % extent;
-  return extent;  // the element that only this test has
+  return extent;  // the additional element of zeros
 }
 
-// x with zeros behind the end of the axes that ids choose from.
+// x with zeros after the end of the indexed axes.
 ReferenceTensor Padded(const ReferenceTensor& x, const Value& wider) {
   ReferenceTensor result(x.dtype, Concrete(wider.type.shape, {}));
   ForEachIndex(x.dims, [&](ArrayRef<int64_t> index) {

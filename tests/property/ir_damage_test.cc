@@ -1,7 +1,6 @@
-// IR text with one thing wrong ends in an error that names its place, or is compiled: never in a
-// crash, a hang or a check of ours. The .ir files of tests/passes and tests/codegen and a graph for
-// every op are taken, as they are and fused, and tokens of them left out or exchanged. A child
-// process does the work, so that a crash is a failure with the text that caused it.
+// IR text with one error gives an error message that names its place, or is compiled; it never causes a crash, a hang or a failed
+// FUSEC_CHECK. The test takes the .ir files of tests/passes and tests/codegen and a graph for every op, unfused and fused, and removes or
+// exchanges tokens. A child process does the work, so that a crash is reported as a failure with the text that caused it.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -27,7 +26,7 @@
 namespace fusec {
 namespace {
 
-constexpr unsigned kMostSeconds = 20;  // that one text may take
+constexpr unsigned kMostSeconds = 20;  // time limit for one text
 constexpr TargetKind kTargets[] = {TargetKind::kCpu, TargetKind::kGpu};
 
 Result<void> Emit(const Graph& graph, TargetKind target) {
@@ -48,7 +47,7 @@ bool HasGoodDims(const Node& node) {
   return std::all_of(node.operands.begin(), node.operands.end(), is_good);
 }
 
-// Types of results as they follow from what is there, so that damage is not all caught by them.
+// Recomputes the types of results, so that wrong types do not hide other errors.
 void InferAgain(Graph& graph) {
   for (const auto& node : graph.nodes) {
     if (node->body != nullptr) InferAgain(*node->body);
@@ -69,7 +68,7 @@ void InferAgain(Graph& graph) {
   }
 }
 
-// What a compilation makes of the text; a fused graph is only checked.
+// Compiles the text; a fused graph is only checked.
 Result<void> Compile(const std::string& text, bool infer_again) {
   FUSEC_ASSIGN(const auto graph, Parse(text));
   if (infer_again) InferAgain(*graph);
@@ -132,7 +131,7 @@ std::vector<std::string> AllTexts() {
   return texts;
 }
 
-// The text with one token, or what is around it, left out or exchanged.
+// The text with one token, or what is around it, removed or exchanged.
 std::string Damaged(const std::string& text, std::mt19937_64& random) {
   const std::vector<Place> tokens = TokensOf(text);
   const size_t at = random() % tokens.size();
@@ -180,7 +179,7 @@ std::string Damaged(const std::string& text, std::mt19937_64& random) {
   return replaced(token.begin, token.end, word(alike[random() % alike.size()]));
 }
 
-// Runs `seeds` from `first` on, in a child; the number of the one that ended it, if one did.
+// Runs `seeds` from `first` on in a child process; returns the seed that crashed it, if any.
 size_t RunInChild(ArrayRef<std::string> texts, ArrayRef<uint64_t> seeds,
                   size_t first, size_t* current, int* status) noexcept {
   const pid_t child = fork();

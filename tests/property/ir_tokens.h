@@ -7,13 +7,13 @@
 
 namespace fusec {
 
-// Where a token of IR text stands, from its first character to behind its last one.
+// The place of a token in IR text: from its first character to behind its last one.
 struct Place {
   size_t begin = 0, end = 0;
   Token::Kind kind = Token::Kind::kEnd;
 };
 
-// Those of a text up to its end, or up to what is no token.
+// The tokens of a text, up to its end or up to the first place that is not a token.
 inline std::vector<Place> TokensOf(const std::string& text) {
   std::vector<Place> tokens;
   Lexer lexer(text);

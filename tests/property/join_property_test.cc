@@ -1,5 +1,5 @@
-// Products of one input by several matrices, with what attention, mixtures and sums make of them: what join-products makes of these
-// computes the same, in the interpreter and by kernels, in fewer launches.
+// Products of one input by several matrices, with readers as in attention, mixtures and sums: after join-products they compute the same, in
+// the interpreter and in kernels, with fewer launches.
 #include <gtest/gtest.h>
 
 #include "tests/property/compiled_graphs.h"
@@ -63,7 +63,7 @@ class MixtureGenerator {
     return x;
   }
 
-  // What reads part number `i`, perhaps together with the one before.
+  // Adds a reader of part number `i`, possibly together with the part before.
   void Read(size_t i) {
     Value* part = parts_[i];
     const int64_t rank = static_cast<int64_t>(part->type.shape.size());
@@ -119,7 +119,7 @@ TEST(JoinProperty, GpuAnswersMatch) {
   }
 }
 
-// Joined products never launch more than they would one by one.
+// Joined products never take more launches than separate ones.
 TEST(JoinProperty, NeverLaunchesMore) {
   const auto make = [](uint64_t seed) { return MixtureGenerator(seed, seed % 2 == 0 ? Dtype::kF32 : Dtype::kF16).Run(); };
   ExpectNoMoreLaunches(make, "join-products", 4);

@@ -1,5 +1,6 @@
-// Host memory may begin anywhere, also between two elements: what runs is the same, nothing beside a tensor is touched, and inputs stay as
-// they were. (Memory on a GPU must begin at a multiple of 16 bytes; that it is refused elsewhere, unit tests and tests/gpu see.)
+// Host memory may begin at any address, even one that is not a multiple of the element size: answers are the same, nothing outside of a
+// tensor is accessed, and inputs are not changed. (GPU memory must begin at a multiple of 16 bytes; unit tests and tests/gpu check that
+// other addresses are rejected.)
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,12 +16,12 @@
 namespace fusec {
 namespace {
 
-// Generated code stops where it reads or writes a vector at a place that is no multiple of its alignment.
+// Generated code stops if it reads or writes a vector at an address that is not a multiple of its alignment.
 constexpr const char* kChecked = "-fsanitize=alignment -fno-sanitize-recover=alignment";
 constexpr size_t kAlignment = 64;  // a cache line, and more than any kernel asks for
 constexpr auto kBeside = std::byte{0xA5};
 
-// Room for some bytes, `shift` behind a multiple of kAlignment.
+// Memory for some bytes that begins `shift` bytes after a multiple of kAlignment.
 class Memory {
  public:
   Memory(size_t bytes, size_t shift) : bytes_(bytes), shift_(shift), room_(bytes + 2 * kAlignment + shift, kBeside) {}

@@ -1,5 +1,5 @@
-// Every model of models/ and end_to_end/models/ with the kernels planned for a GPU, against the interpreter: under fibers where there
-// is no GPU.
+// Every model of models/ and end_to_end/models/ with the kernels planned for a GPU, compared with the interpreter; without a GPU, fibers
+// run as the threads.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -48,7 +48,7 @@ void LimitIds(std::vector<ReferenceTensor>& inputs, int64_t rows) {
 
 class ModelsProperty : public testing::TestWithParam<std::string> {};
 
-// Runs `compiled` at two batches, and expects what the interpreter makes of `graph`.
+// Runs `compiled` at two batches, and expects the interpreter's answers for `graph`.
 void ExpectAnswers(CompiledGraphs& compiled, const Graph& graph) {
   for (const int64_t batch : {1, 7}) {
     auto inputs = RandomInputs(graph, 1, Sizes(graph, batch));

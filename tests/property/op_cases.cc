@@ -50,7 +50,7 @@ ReferenceTensor Filled(Dtype dtype, std::vector<int64_t> dims, int64_t fill, uin
     else if (IsFloat(dtype)) tensor.reals[i] = AwkwardReals()[i % AwkwardReals().size()];
     else tensor.ints[i] = AwkwardInts(dtype)[i % AwkwardInts(dtype).size()];
   }
-  // Some rows get a NaN or an infinity, some neither.
+  // Some rows get a NaN or an infinity, and others do not.
   for (int64_t i = 11; fill == kTame && IsFloat(dtype) && i < tensor.element_count(); i += 29) {
     tensor.reals[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? -INFINITY : INFINITY;
   }
@@ -129,7 +129,7 @@ void AddReductions(Cases& cases, Dtype dtype) {
   }
 }
 
-// Rows that a GPU's threads make by vectors, and such that begin or end within one.
+// Rows that a GPU's threads process by vectors, and rows that begin or end within a vector.
 void AddWholeVectors(Cases& cases, Dtype dtype) {
   using Ints = std::vector<int64_t>;
   using Dims = Exprs;
@@ -293,7 +293,7 @@ void AddProducts(Cases& cases, Dtype dtype) {
   cases.Try(OpKind::kEinsum, {{dtype, {4, 4}, kTame}}, {{"equation", std::string("ii->i")}});
 }
 
-// Layers of each cell, with everything that one may have turned on and off.
+// Layers of each kind of cell, with each option turned on and off.
 void AddRecurrences(Cases& cases, Dtype dtype) {
   const std::string activations[] = {"Sigmoid Tanh Tanh", "HardSigmoid Softsign Relu", "Tanh Softplus ScaledTanh",
                                      "Elu Affine LeakyRelu", "ThresholdedRelu Sigmoid Softsign"};

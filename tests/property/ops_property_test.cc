@@ -1,4 +1,4 @@
-// Every op with every dtype, compiled for the CPU and run on awkward inputs, gives what the interpreter says.
+// Every op with every dtype, compiled for the CPU and run on difficult inputs, gives the interpreter's answers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -79,7 +79,7 @@ std::vector<Dtype> AllDtypes() {
   return dtypes;
 }
 
-// What is left out differs from its neighbours in width alone; $FUSEC_PROPERTY_RUNS takes it in.
+// Skipped dtypes differ from tested ones only in width; $FUSEC_PROPERTY_RUNS includes them.
 std::vector<Dtype> Some(std::vector<Dtype> dtypes) {
   return std::getenv("FUSEC_PROPERTY_RUNS") != nullptr ? AllDtypes() : dtypes;
 }

@@ -1,6 +1,6 @@
-// Left operands that the kernels of products make themselves, whatever the length of their sums: products of all pairs of fields, in rows
-// of a batch and a column of the fields (compressed interaction), and a target beside each item of a history, both looked up by ids
-// (target attention). FUSEC_PROPERTY_DEVICE=cuda runs them on a GPU.
+// Left operands that product kernels compute themselves (prologues), for sums of any length: products of all pairs of fields, for each row
+// of a batch and column of the fields (compressed interaction), and a target beside each item of a history, both looked up by ids (target
+// attention). FUSEC_PROPERTY_DEVICE=cuda runs them on a GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(All, Target,
                                          TargetCase{Dtype::kF16, "highest", 20, 9, 5e-3},
                                          TargetCase{Dtype::kF32, "highest", 17, 33, 1e-5}));
 
-// A bad id is reported as by a kernel that looks rows up and stores them.
+// An out-of-range id is reported as by a kernel that looks up rows and stores them.
 TEST(TargetIds, AreCheckedWhereRowsAreMade) {
   const auto graph = TargetBesideHistory({Dtype::kF32, "high", 64, 80, 0}, 5);
   std::vector<std::string> apart = PipelinePasses(TargetKind::kGpu);

@@ -18,7 +18,7 @@
 namespace fusec {
 namespace {
 
-// Inputs at several batch sizes with what the graph makes of them.
+// Inputs at several batch sizes, with the graph's answers to them.
 struct Example {
   std::vector<ReferenceTensor> inputs, expected;
 };
@@ -37,13 +37,12 @@ std::vector<Example> Examples(const Graph& graph, uint64_t seed) {
   return examples;
 }
 
-// What passes that merge weights do not promise (passes/merge_linear.h).
+// Excludes cases for which passes that merge weights make no promise (passes/merge_linear.h).
 void DropInfinities(const Graph& before, const Graph& after, std::vector<Example>& examples) {
   std::erase_if(examples, [&](const Example& example) { return LosesInfinities(before, after, example.inputs); });
 }
 
-// The slot of the model's own adapter for every row, where the pass adds an input that asks for it
-// (passes/adapter_slots.h).
+// If the pass adds an input for slots (passes/adapter_slots.h), chooses the slot of the model's own adapter for every row.
 void TakeOwnAdapter(const Graph& before, const Graph& after, std::vector<Example>& examples) {
   if (after.inputs.size() == before.inputs.size()) return;
   for (Example& example : examples) example.inputs.emplace_back(Dtype::kI32, std::vector<int64_t>{example.inputs[0].dims[0]});
@@ -83,7 +82,7 @@ std::set<uint64_t> Numbers(const Graph& graph) {
   return numbers;
 }
 
-// The numbers that `after` has in constants and `before` has not: these were rounded to their dtype. A 0 is exact.
+// The numbers in constants of `after` that are not in constants of `before`: these were rounded to their dtype. A 0 is exact.
 std::vector<double> MadeNumbers(const Graph& before, const Graph& after) {
   std::set<uint64_t> known = Numbers(before);
   known.insert(std::bit_cast<uint64_t>(0.0));
@@ -94,7 +93,7 @@ std::vector<double> MadeNumbers(const Graph& before, const Graph& after) {
   return made;
 }
 
-// How many casts round to fewer bits, fused or not. Casts are all that the interpreter rounds at.
+// The number of casts that round to fewer bits, fused or not. The interpreter rounds only at casts.
 int Narrowings(const Graph& graph) {
   int count = 0;
   for (const auto& node : graph.nodes) {
@@ -106,15 +105,15 @@ int Narrowings(const Graph& graph) {
   return count;
 }
 
-// By pass, how many graphs it has changed.
+// By pass: the number of graphs that it has changed.
 std::map<std::string, int> changed_by;
 
 struct Tolerances {
-  double exact = 1e-9;  // where the pass rounded nothing: sums of doubles in another order
+  double exact = 1e-9;  // if the pass rounded nothing: for sums of doubles in another order
   double rounded = 1e-9;
 };
 
-// Runs one pass on a copy of `original`, and fails if it does not keep the meaning.
+// Runs one pass on a copy of `original`, and fails if the pass changes the meaning.
 void KeepsMeaning(const PassInfo& pass, const PassOptions& options, const Graph& original,
                   ArrayRef<Example> examples, const Tolerances& tolerances) {
   const auto graph = original.Clone();
@@ -147,8 +146,8 @@ void KeepsMeaning(const PassInfo& pass, const PassOptions& options, const Graph&
 TEST(PassesProperty, EachPassKeepsMeaning) {
   for (const uint64_t seed : SeedsToRun(1000)) {
     RandomGraphOptions options = Doubles(seed);
-    // Some passes leave doubles alone: every third graph is of floats or halves. What rounded constants make of a random graph has no
-    // bound (a difference of neighbours, a step), so that passes which made some are held in doubles, and by the cases below.
+    // Some passes ignore doubles, so every third graph is of f32, f16 or bf16. The effect of rounded constants on a random graph has no
+    // bound (differences that cancel, steps), so passes that round constants are tested with doubles, and by the cases below.
     if (seed % 3 == 2) options.dtype = seed % 2 == 0 ? Dtype::kF32 : Dtype::kF16;
     Tolerances tolerances;
     if (options.dtype != Dtype::kF64) tolerances.rounded = HUGE_VAL;  // not compared
@@ -172,8 +171,8 @@ double CoarsestRounding(const Graph& graph) {
   return rounding;
 }
 
-// The inputs of tests/passes, each of which was made for its pass, by random data: every pass changes some graph, so that none is held
-// by graphs alone that it leaves as they are.
+// The input graphs of tests/passes, each of which was made for its pass, with random data. Every pass changes some of these graphs, so that
+// no pass is tested only with graphs that it does not change.
 TEST(PassesProperty, EachPassChangesGraphsAndKeepsTheirMeaning) {
   constexpr int kLeast = 1;
   changed_by.clear();
@@ -211,7 +210,7 @@ TEST(PassesProperty, EachPassChangesGraphsAndKeepsTheirMeaning) {
   }
 }
 
-// All passes in order, with what each left before it, and once more with one fusion switched off.
+// Runs all passes in order, each on the result of the one before, and once more with one fusion disabled.
 TEST(PassesProperty, PipelineKeepsMeaning) {
   for (const uint64_t seed : SeedsToRun(1000)) {
     const auto names = PipelinePasses(seed % 2 == 0 ? TargetKind::kGpu : TargetKind::kCpu);
@@ -240,7 +239,7 @@ TEST(PassesProperty, PipelineKeepsMeaning) {
   }
 }
 
-// What passes write is what the parser reads.
+// Graphs after passes can be printed and parsed again.
 TEST(PassesProperty, FusedGraphsSurviveTheirText) {
   for (const uint64_t seed : SeedsToRun(300)) {
     const auto graph = RandomGraph(seed);

@@ -1,5 +1,5 @@
-// Products of long sums whose left operand the kernel makes itself: all products of a vector's elements, by every kind of kernel that
-// may be planned or tried for them.
+// Products with long sums whose left operand the kernel computes itself: all pairwise products of a vector's elements, with every kind of
+// kernel that may be planned or tried.
 #include <gtest/gtest.h>
 
 #include "tests/property/compiled_graphs.h"
@@ -33,7 +33,7 @@ std::unique_ptr<Graph> BilinearLayer(int64_t width, int64_t columns, uint64_t se
   return graph;
 }
 
-// [4, batch, depth] elements that constants choose among those of x, by weights [4, columns, depth].
+// [4, batch, depth] elements that constant indices choose from x, multiplied by weights [4, columns, depth].
 std::unique_ptr<Graph> ChosenElements(Dtype dtype, int64_t depth, int64_t columns, uint64_t seed) {
   constexpr int64_t kMatrices = 4, kWidth = 64;
   auto graph = std::make_unique<Graph>();

@@ -17,7 +17,7 @@ inline constexpr int64_t kMaxBatch = 16;
 inline constexpr int64_t kMaxElements = 4096;
 inline constexpr int kMaxRank = 4;
 
-// Distributions of the standard library differ between its versions, remainders do not.
+// Random numbers by remainders, since the distributions of the standard library differ between its versions.
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
@@ -30,14 +30,14 @@ class Random {
     return choices[static_cast<size_t>(Below(static_cast<int64_t>(choices.size())))];
   }
   int64_t Size() { return OneIn(20) ? 0 : kSizes[Below(6)]; }
-  // k/8 in -2..2
+  // A multiple of 1/8 in -2..2, now and then -0.
   double Eighths() { return OneIn(24) ? -0.0 : static_cast<double>(Below(33) - 16) / 8; }
 
  private:
   std::mt19937_64 engine_;
 };
 
-// Behind RandomGraph: what has been made so far, and steps that add to it (random_steps.cc).
+// The implementation of RandomGraph: the values made so far, and steps that add more (random_steps.cc).
 class Generator {
  public:
   Generator(uint64_t seed, const RandomGraphOptions& options)
@@ -49,7 +49,7 @@ class Generator {
   std::unique_ptr<Graph> Run();
 
  private:
-  // How many bits hold a value exactly: eighths in -2..2 have 3 behind the point and 2 before it.
+  // The number of bits that hold a value exactly: multiples of 1/8 in -2..2 have 3 bits after the point and 2 before it.
   struct Bits {
     int fraction = 3;
     int magnitude = 2;
@@ -68,7 +68,7 @@ class Generator {
     for (; summed > 1; summed /= 2) ++magnitude;
     return {a.fraction + b.fraction, std::min(magnitude + 1, 100)};
   }
-  // Whether the dtype holds it without rounding, in whatever order sums are taken.
+  // Whether the dtype holds the value without rounding, whatever the order of summation.
   bool IsExact(const Value* value) {
     const Bits bits = bits_[value];
     const int digits = options_.dtype == Dtype::kF16    ? 11
@@ -77,7 +77,7 @@ class Generator {
     return bits.fraction + bits.magnitude <= digits;
   }
 
-  // What Infer rejects is not added.
+  // Adds a node, unless Infer rejects it.
   Value* TryAdd(OpKind kind, ValueList operands, Attributes attributes = {}) {
     const Result<Node*> node =
         Builder(*graph_).Add(kind, std::move(operands), std::move(attributes));
@@ -86,7 +86,7 @@ class Generator {
   Value* Make(OpKind kind, ValueList operands, Attributes attributes = {}) {
     return Builder(*graph_).Make(kind, std::move(operands), std::move(attributes));
   }
-  // `bits` of the result; without it those of the widest operand, as views have it.
+  // `bits` are those of the result; by default those of the widest operand, which is right for views.
   void Add(OpKind kind, ValueList operands, Attributes attributes = {},
            std::optional<Bits> bits = std::nullopt) {
     if (!bits) {
@@ -111,7 +111,7 @@ class Generator {
   }
   Value* Scalar() { return Builder(*graph_).Scalar(options_.dtype, random_.Eighths()); }
 
-  // Young values are twice as likely, which makes chains.
+  // Any value so far; recent values are twice as likely, which makes chains.
   Value* Any() {
     const int64_t count = static_cast<int64_t>(floats_.size());
     return floats_[static_cast<size_t>(std::max(random_.Below(count), random_.Below(count)))];
@@ -125,7 +125,7 @@ class Generator {
   }
   int64_t AxisOf(const Value* value) { return random_.Below(value->type.rank()); }
 
-  // One step each: picks operands and adds a node or a few.
+  // The steps. Each picks operands and adds one or more nodes.
   void Unary();
   void Binary();
   void Choice();
@@ -154,7 +154,7 @@ class Generator {
   Random random_;
   std::unique_ptr<Graph> graph_;
   ValueList floats_;
-  DenseMap<const Value*, Bits> bits_;  // looked up only; constants are as inputs
+  DenseMap<const Value*, Bits> bits_;  // constants have the bits of inputs
   int made_ = 0;
 };
 

@@ -30,7 +30,7 @@ std::unique_ptr<Graph> Generator::Run() {
     AddFloat({Expr::Symbol("items"), Expr(width)});
     if (random_.OneIn(2)) AddFloat({batch, Expr::Symbol("items"), Expr(random_.Size())});
   }
-  // A size that is a multiple of another, as that of the lookups of several features.
+  // A size that is a multiple of another one, as for the look-ups of several features.
   if (random_.OneIn(4)) AddFloat({batch * (2 + random_.Below(2)), Expr(width)});
   if (random_.OneIn(2)) floats_.push_back(Constant({1 + random_.Below(3), width}));
 
@@ -95,7 +95,7 @@ const Value* SourceOf(const Value* indices) {
   return indices;
 }
 
-// The shortest axis that this input's values select from.
+// The smallest axis that this input's values index.
 int64_t SmallestTable(const Graph& graph, const Value* indices,
                       const std::map<std::string, int64_t>& symbols) {
   int64_t smallest = 1 << 20;
@@ -113,7 +113,7 @@ int64_t SmallestTable(const Graph& graph, const Value* indices,
   return smallest;
 }
 
-// Of an input that says how many steps sequences have: the most, or -1 for other inputs.
+// For an input with the numbers of steps of sequences: the largest number; -1 for other inputs.
 int64_t MostSteps(const Graph& graph, const Value* lengths, const std::map<std::string, int64_t>& symbols) {
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kRecurrence && node->operand(kLengths) == lengths)
@@ -122,7 +122,7 @@ int64_t MostSteps(const Graph& graph, const Value* lengths, const std::map<std::
   return -1;
 }
 
-// Of an input that says which of a bank's matrices rows take: how many there are, or -1 for other inputs.
+// For an input that chooses the slot of each row: the number of slots; -1 for other inputs.
 int64_t CountSlots(const Graph& graph, const Value* slots) {
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kSlotMatMul && node->operand(kSlotsOfProduct) == slots)
@@ -196,7 +196,7 @@ bool LosesInfinities(const Graph& before, const Graph& after, ArrayRef<Reference
     }
   }
   const auto values = Interpret(*lost, inputs);
-  if (!values) return false;  // the comparison tells why
+  if (!values) return false;  // the comparison of answers reports the error
   return std::any_of(values->begin(), values->end(), [](const ReferenceTensor& value) {
     return std::any_of(value.reals.begin(), value.reals.end(), [](double real) { return !std::isfinite(real); });
   });

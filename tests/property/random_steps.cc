@@ -1,4 +1,4 @@
-// What a random graph is made of.
+// The steps that make random graphs.
 #include "tests/property/random_generator.h"
 
 namespace fusec {
@@ -24,7 +24,7 @@ void Generator::Binary() {
   Add(kind, {a, b}, {}, bits);
 }
 
-// Rounding may turn a comparison around, so only exact values are compared.
+// Rounding may change the result of a comparison, so only exact values are compared.
 void Generator::Choice() {
   Value* a = Any();
   Value* b = Any();
@@ -77,8 +77,8 @@ void Generator::Slice() {
   Add(OpKind::kSlice, {x}, {{"starts", starts}, {"steps", steps}, {"shape", shape}});
 }
 
-// The first or last min(size, limit) of a symbolic axis, as of sequences that are cut; now and then
-// the rows of a table of positions are added, which is as long as the limit.
+// The first or last min(size, limit) elements of a symbolic axis, as for truncated sequences; now and then the rows of a table of positions
+// are added, which has `limit` rows.
 void Generator::First() {
   Value* x = AnyOfRank(1);
   const int64_t axis = AxisOf(x), limit = 1 + random_.Below(12);
@@ -111,7 +111,7 @@ void Generator::First() {
   Add(OpKind::kAdd, {part, rows}, {}, bits);
 }
 
-// A symbolic axis that is a multiple of a number as two axes.
+// Splits a symbolic axis that is a multiple of a number into two axes.
 void Generator::Group() {
   Value* x = AnyOfRank(1);
   const int64_t axis = AxisOf(x);
@@ -175,7 +175,7 @@ void Generator::Reduce() {
   Add(kind, {x}, {{"axes", axes}, {"keepdims", random_.Below(2)}}, bits);
 }
 
-// With a constant weight, or of two values.
+// A product by a constant weight, or of two values.
 void Generator::MatMul() {
   Value* x = AnyOfRank(2);
   Value* weight = AnyOfRank(2);
@@ -195,7 +195,7 @@ void Generator::Softmax() {
   Add(OpKind::kSoftmax, {x}, {{"axis", AxisOf(x)}}, kRounded);
 }
 
-// A concat of rows of alike tables, chosen by columns of one input, hashed or not, with something dense before or behind them.
+// A concatenation of rows of equal tables, chosen by columns of one input, hashed or not, with a dense part before or after them.
 void Generator::Embeddings() {
   const int64_t count = 2 + random_.Below(5), width = 1 + random_.Below(4);
   const bool hashed = random_.OneIn(2), apart = random_.OneIn(4);
@@ -251,7 +251,8 @@ void Generator::TopK() {
        {"sorted", int64_t{1}}});
 }
 
-// As a number again. Rounding may make another element the largest, so only of exact values; an empty axis has no largest.
+// ArgMax, converted to a float. Rounding may make another element the largest, so this is done only for exact values, and not for an empty
+// axis.
 void Generator::ArgMax() {
   Value* x = AnyOfRank(1);
   const int64_t axis = AxisOf(x);

@@ -1,4 +1,4 @@
-// Inputs per request: what is hoisted and split computes what the graph with replicated inputs does.
+// Per-request inputs: after hoisting and splitting, a graph computes the same as with replicated inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ PerRequest SomeInputs(const Graph& graph, uint64_t seed) {
   return per_request;
 }
 
-// The passes that split graphs by requests, with what goes in front of and behind them in a compilation.
+// The passes that split graphs by requests, with the passes before and after them in a compilation.
 std::vector<std::string> SplittingPasses() {
   return {"eliminate-dead-nodes", "fold-constants", "canonicalize",     "decompose",    "fold-constants",  "canonicalize",
           "eliminate-common",     "hoist-requests", "split-seams",      "fold-constants", "canonicalize",  "eliminate-common",
@@ -188,7 +188,7 @@ std::unique_ptr<Graph> ProductOfItems(Dtype dtype) {
   return graph;
 }
 
-// By every kernel that may make such a product, and with a request that is not there, of which nothing is read.
+// Runs every kernel that may compute such a product, also with a request number that is out of range, for which nothing is read.
 TEST(RequestsProperty, EpiloguesLookRowsUp) {
   for (const auto& [dtype, tolerance] : {std::pair{Dtype::kF32, 1e-5}, {Dtype::kF16, 4e-3}}) {
     const auto graph = ProductOfItems(dtype);

@@ -8,11 +8,11 @@
 
 namespace fusec {
 
-// How kernels for a GPU are tried: FUSEC_PROPERTY_DEVICE=cuda runs them there, FUSEC_PROPERTY_DEVICE=emulation
-// by the emulation of one, tensor cores included.
+// How kernels for a GPU are run: FUSEC_PROPERTY_DEVICE=cuda runs them on a GPU, FUSEC_PROPERTY_DEVICE=emulation on the emulated GPU,
+// including tensor cores; by default the CPU parts of their text run.
 RunOn GpuOrItsText();
 
-// While it lives, a failure names the seed and shows the graph; so does an abort, where gtest says nothing.
+// While an object exists, a test failure prints the seed and the graph; so does an abort, of which gtest prints nothing.
 class NowTrying {
  public:
   NowTrying(uint64_t seed, const Graph& graph);

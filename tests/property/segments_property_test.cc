@@ -1,4 +1,4 @@
-// Graphs that are cut into segments for a pass (passes/segments.h): the answers stay, and so do names, which are each there once.
+// Graphs that are cut into segments for a pass (passes/segments.h) keep their answers and names, and names stay unique.
 
 #include <gtest/gtest.h>
 

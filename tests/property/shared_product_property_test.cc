@@ -1,5 +1,5 @@
-// Lines of each row of a batch that all go through the same layers: what a block program makes of them on tensor cores, by weights that it
-// keeps for all of its rows.
+// Rows of a batch with many lines each, which all go through the same layers: block programs compute them on tensor cores, with weights
+// that are kept in shared memory for all rows.
 #include <gtest/gtest.h>
 
 #include "compiler/driver/build/pipeline.h"
@@ -71,7 +71,7 @@ class HistoryGenerator {
     Value* ids = graph_->AddInput("ids", {Dtype::kI64, Rows({lines_})});
     return Make(OpKind::kGather, {Constant({11, width_}), ids}, {{"axis", int64_t{0}}});
   }
-  // Beside its products with a target, as in target attention.
+  // Concatenated with its products with a target, as in target attention.
   Value* Beside(Value* history) {
     return Make(OpKind::kConcat, {history, Make(OpKind::kMul, {history, Input({1, width_})})}, {{"axis", int64_t{2}}});
   }

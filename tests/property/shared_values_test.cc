@@ -1,5 +1,5 @@
-// Values that several alike parts, or several operands of one op, share: what fuses or rewrites one use must not take the others for its
-// own. Answers on the CPU, and of the kernels planned for a GPU.
+// Values that several equal parts, or several operands of one op, share: a pass that fuses or rewrites one use must not affect the others.
+// Checks answers on the CPU, and those of the kernels planned for a GPU.
 #include <gtest/gtest.h>
 
 #include "tests/property/compiled_graphs.h"
@@ -58,7 +58,7 @@ class SharedValues : public testing::Test {
   std::unique_ptr<Graph> graph_;
 };
 
-// x0 * x0 is no part like x0 * x1, though its ops are the same.
+// x0 * x0 is not like x0 * x1, although its ops are the same.
 TEST_F(SharedValues, ProductsOfOnePartWithEachOfThem) {
   Value* x = Input("x", {20});
   ValueList parts, products;

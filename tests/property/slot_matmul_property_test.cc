@@ -1,4 +1,4 @@
-// Layers with adapters in slots: the rows of a batch take different ones, and some none.
+// Layers with adapters in slots: the rows of a batch use different adapters, and some use none.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Layer{Dtype::kF16, 30, 18, 5, /*tokens=*/3}, Layer{Dtype::kF32, 128, 96, 16, /*tokens=*/3},
                     Layer{Dtype::kF32, 256, 144, 24, /*tokens=*/70}));
 
-// What one slot holds reaches no row of another, be it infinite or NaN.
+// The contents of a slot do not affect rows with another slot, even if they are infinite or NaN.
 void ExpectBadOnesToStay(Dtype dtype) {
   constexpr int64_t kTerms = 256, kColumns = 16, kRows = 33;
   Graph graph;

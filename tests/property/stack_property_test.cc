@@ -1,5 +1,5 @@
-// Chains of layers side by side, equal for the most part: what stack-products makes of them computes the same, in the interpreter and
-// by the kernels planned for a GPU.
+// Several, mostly equal, chains of layers: after stack-products they compute the same, in the interpreter and with the kernels planned for
+// a GPU.
 #include <gtest/gtest.h>
 
 #include "tests/property/compiled_graphs.h"
@@ -69,7 +69,7 @@ class TowersGenerator {
                 {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{transposed}}});
   }
 
-  // What a chain begins with, of 44 to 52 columns or, now and then, much more.
+  // The input of a chain, with 44 to 52 columns or, now and then, many more.
   Value* Bottom() {
     switch (random_.Below(5)) {
       case 0:
@@ -88,7 +88,7 @@ class TowersGenerator {
     }
   }
 
-  // A layer on each chain with the same ops behind it, or nearly so.
+  // Adds a layer to each chain, with the same or nearly the same ops after it.
   void AddLayers() {
     const int64_t columns = 48 + random_.Below(4), bias = random_.Below(4), activation = random_.Below(6);
     for (Value*& top : tops_) {
@@ -139,12 +139,12 @@ TEST(StackProperty, GpuAnswersMatch) {
   }
 }
 
-// So many that the library makes the matrices, one by one.
+// So many rows that the library computes the matrices, one by one.
 TEST(StackProperty, GpuAnswersOfManyRowsMatch) {
   for (const uint64_t seed : SeedsToRun(6)) CompareOnGpu(seed, Dtype::kBF16, "highest", {7000}, 8e-3);
 }
 
-// Chains never launch more than they would one by one.
+// Stacked chains never take more launches than separate ones.
 TEST(StackProperty, NeverLaunchesMore) {
   const auto make = [](uint64_t seed) { return TowersGenerator(seed, seed % 2 == 0 ? Dtype::kF32 : Dtype::kF16).Run(); };
   ExpectNoMoreLaunches(make, "stack-products", 4);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes the wheel of the build, installs it into an empty environment, without an index, and has it compile and run a model there: with
-neither numpy nor what the build machine has in its own folders.
+"""Makes the wheel of the build, installs it into an empty environment without a package index, and compiles and runs a model there, without
+numpy and without anything from folders of the build machine.
 
 usage: check_wheel.py BUILD_FOLDER ROOT PYTHON CMAKE       PYTHON has scikit-build-core
 """
@@ -17,7 +17,7 @@ BUILD, ROOT, PYTHON, CMAKE = (pathlib.Path(argument) for argument in sys.argv[1:
 BUILDER = ROOT / "runtime/python/wheel/build_wheel.py"
 passed = failed = 0
 
-# What a user does first, with the memory that Python itself has.
+# A user's first steps, with tensors in memory of Python's standard library.
 TEN_LINES = """
 import array, fusec
 artifact = fusec.compile("MODEL", output="fused", target="cpu", dims={"batch": (1, 64)})
@@ -27,14 +27,14 @@ print(model)
 print(memoryview(model(x)).shape, memoryview(model(x)).tolist()[0] == memoryview(model(x)).tolist()[1])
 print(fusec.__file__)
 """
-# What is in the wheel, as .setup/notices.cmake calls it, and a word of its licence.
+# The parts in the wheel, by their names in .setup/notices.cmake, and a word of the license of each.
 COPYRIGHTS = {
     "gcc-12-base": "GCC RUNTIME LIBRARY EXCEPTION", "libcli11-dev": "University of Cincinnati", "libexpected-dev": "CC0",
     "libfmt-dev": "Victor Zverovich", "libprotobuf-dev": "Google Inc.", "libxxhash-dev": "Yann Collet", "llvm-19-dev": "LLVM Exceptions",
     "nanobind": "Wenzel Jakob", "nlohmann-json3-dev": "Niels Lohmann", "onnx": "ONNX Project Contributors",
     "robin_map": "Thibaut Goetghebuer-Planchon", "zlib1g": "Jean-loup Gailly",
 }  # fmt: skip
-# Libraries that go with it, which are parts of these: fmt, GCC (the other three) and zlib.
+# Libraries that are shipped with it, which belong to the parts fmt, GCC (the other three) and zlib.
 LIBRARIES = {"libfmt", "libgcc_s", "libgomp", "libstdc++", "libz"}
 
 
@@ -58,7 +58,8 @@ def build(folder):
 
 
 def check_notices(wheel):
-    """It has the licence of each part that is linked into its files or lies beside them, with the texts that Debian's copyright files name."""
+    """Checks that the wheel has the license of each part that is linked into its files or shipped beside them, with the texts that Debian's
+    copyright files name."""
     text = wheel.read("fusec/THIRD_PARTY_NOTICES.txt").decode()
     parts = re.findall("^---- contains: (.*) ----$", text, re.M)
     check("the parts of the wheel are named", set(COPYRIGHTS) == set(parts), parts)
@@ -72,7 +73,8 @@ def check_notices(wheel):
 
 
 def check_platform(wheel, folder):
-    """Its name says of which C library it needs the symbols; a file that needs another library is refused."""
+    """Checks that the wheel's name states the version of the C library whose symbols it needs, and that a file which needs another library
+    is rejected."""
     zipfile.ZipFile(wheel).extractall(folder / "unpacked")
     code, text = run(PYTHON, BUILDER, "--platform", folder / "unpacked")
     check("its name has the platform of its files", code == 0 and wheel.stem.endswith("-" + text.strip()), f"{wheel.name}: {text}")

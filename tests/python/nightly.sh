@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Python package with PyTorch, and fusec.serve with Ray and Triton's clients, each in an environment of its own, .deps/torch (3 GB) and
-# .deps/serve (1 GB), in which the wheel is installed. Ends with "N passed, N failed" of each.
+# Tests the Python package with PyTorch, and fusec.serve with Ray and Triton's clients, each in an environment of its own, .deps/torch (3
+# GB) and .deps/serve (1 GB), in which the wheel is installed. Each ends with "N passed, N failed".
 #
 # usage: nightly.sh [torch] [serve]      both, without an argument
 set -euo pipefail
@@ -31,7 +31,7 @@ for part in ${@:-torch serve}; do
       in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_direct serve_listener serve_operations' "ray[serve]==$RAY_VERSION" \
         "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" "httptools==$HTTPTOOLS_VERSION" \
         || status=1
-      # That the benchmarks run; their figures want a quiet machine.
+      # Checks only that the benchmarks run; their figures would need an idle machine.
       for benchmark in serve serve_http; do
         "$deps/serve/bin/python" "$root/tests/benchmarks/$benchmark.py" --rows 1 --seconds 0.5 --rounds 1 || status=1
       done

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the tests of the Python package that need no GPU, and ends with "N passed, N failed". CTest gives the environment: PYTHONPATH has
-the package, and LD_LIBRARY_PATH the fake CUDA driver of tests/errors.
+"""Runs the tests of the Python package that need no GPU, and ends with "N passed, N failed". CTest sets the environment: PYTHONPATH has the
+package, and LD_LIBRARY_PATH the fake CUDA driver of tests/errors.
 
 usage: run.py [NAME...]     files, classes or tests, as unittest names them
 """

@@ -1,5 +1,5 @@
-"""Replicas of fusec.serve that listen themselves: the tests of Ray's proxies at their ports, and what is theirs alone. nightly.sh runs it, in
-an environment with Ray."""
+"""Tests replicas of fusec.serve that listen themselves: the tests of Ray's proxies against their ports, and tests of their own. nightly.sh
+runs it, in an environment with Ray."""
 
 import asyncio
 import concurrent.futures
@@ -27,7 +27,7 @@ from tritonclient.utils import InferenceServerException
 
 
 class Http(serve_ray.Served):
-    """Two replicas of a DLRM that share a port. A client asks again when its connection breaks: nobody else has read its request."""
+    """Two replicas of a DLRM that share a port. A client repeats its request when its connection breaks, since nobody else has read it."""
 
     @classmethod
     def setUpClass(cls):
@@ -64,7 +64,7 @@ class Http(serve_ray.Served):
             wait_until(lambda: http.is_model_ready(name))
             with fusec.load(REPOSITORY / name, "cpu") as model:
                 expected[name] = model(**tensors)
-        for _ in range(12):  # connections: each is some replica's, of either model
+        for _ in range(12):  # each connection goes to some replica, of either model
             client = Client(self.port)
             for name, scores in expected.items():
                 np.testing.assert_allclose(client.infer(tensors, name)[0], scores, rtol=1e-5)
@@ -83,14 +83,14 @@ class Grpc(serve_grpc.Served):
         _, cls.port = cls.direct.grpc
 
     def test_big_bodies(self):
-        """gRPC itself refuses them before they are read."""
+        """gRPC itself rejects them before they are read."""
         self.check(request(np.random.default_rng(0), 50_000))  # 13 MB
         with self.assertRaisesRegex(InferenceServerException, "larger than max") as caught:
             self.client.infer("dlrm", serve_grpc.inputs_of(request(np.random.default_rng(0), 300_000)))
         self.assertEqual(caught.exception.status(), "StatusCode.RESOURCE_EXHAUSTED")
 
     def test_a_replica_is_killed(self):
-        """Its clients ask again."""
+        """Its clients repeat their requests."""
         stop = threading.Event()
 
         def ask(seed):

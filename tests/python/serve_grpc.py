@@ -36,7 +36,7 @@ FIELDS = {"FP32": "fp32_contents", "INT64": "int64_contents", "BOOL": "bool_cont
 
 
 def inputs_of(tensors):
-    """As Triton's client has them, whose bytes travel in raw_input_contents."""
+    """Inputs as in Triton's client, whose bytes are sent in raw_input_contents."""
     inputs = []
     for name, array in tensors.items():
         inputs.append(triton.InferInput(name, list(array.shape), DATATYPES[array.dtype.name]))
@@ -45,7 +45,7 @@ def inputs_of(tensors):
 
 
 def typed(model, tensors, **more):
-    """A request whose elements are numbers of protobuf."""
+    """A request whose elements are protobuf numbers."""
     message = service_pb2.ModelInferRequest(model_name=model, **more)
     for name, array in tensors.items():
         datatype = DATATYPES[array.dtype.name]
@@ -55,11 +55,11 @@ def typed(model, tensors, **more):
 
 
 class Refused(Exception):
-    """A code of gRPC and its line."""
+    """A gRPC status code and its message."""
 
 
 class Methods(unittest.TestCase):
-    """The methods in a server of this process, in whose event loop the models are."""
+    """Tests the methods of a server in this process, whose event loop also runs the models."""
 
     options = GatewayOptions(repository=str(FOLDER), token="secret", max_body_bytes=1 << 20)
 
@@ -343,7 +343,7 @@ class Served(unittest.TestCase):
         self.assertEqual(caught.exception.status(), "StatusCode.RESOURCE_EXHAUSTED")
 
     def test_deadlines_and_cancelled_calls_reach_the_replica(self):
-        """Both leave the queue before they run, and count as clients that hung up."""
+        """Both requests leave the queue before they run, and count as clients that disconnected."""
         before = self.counts().get("499", 0)
         tensors = inputs_of(request(np.random.default_rng(0), 1))
         for _ in range(3):
@@ -364,7 +364,7 @@ class Served(unittest.TestCase):
         self.assertEqual({error.status() for error in ended}, {"StatusCode.CANCELLED"})
 
     def test_a_model_that_is_loaded_later(self):
-        """It is an application of its own, and clients need not name the one that they ask."""
+        """The loaded model is an application of its own, and clients need not name the application."""
         with self.assertRaisesRegex(InferenceServerException, "Authorization"):
             self.client.load_model("lora")
         self.client.load_model("lora", headers=AUTHORIZED)
@@ -383,7 +383,7 @@ class Served(unittest.TestCase):
         self.client.load_model("lora", headers=AUTHORIZED)
 
     def test_a_replica_is_killed(self):
-        """Its requests are sent to the other one."""
+        """Its requests are sent to the other replica."""
         stop = threading.Event()
 
         def ask(seed):

@@ -1,5 +1,5 @@
-"""Connections of a replica that listens itself: how requests may arrive, what is refused, and that a request which needs no task gets the
-bytes of one that has one. nightly.sh runs it, in an environment with httptools; it needs no Ray."""
+"""Tests connections of a replica that listens itself: how requests may arrive, what is rejected, and that a request without an asyncio task
+gets the same bytes as one with a task. nightly.sh runs it, in an environment with httptools; it needs no Ray."""
 
 import asyncio
 import gc
@@ -194,7 +194,7 @@ class Arrivals(Connected):
         self.assertEqual(rows_of(await self.answer(reader)), [[10, 11]])
 
     async def test_a_client_that_reads_late(self):
-        """It is not read on while its answers wait, and then gets all of them."""
+        """The connection is not read further while its answers wait to be sent, and then gets all of them."""
         reader, writer = await self.connect()
         one, count = packet(b"", first="GET /metrics HTTP/1.1", length=False), 4000
         writer.write(one * count)
@@ -220,7 +220,7 @@ class HangUps(Connected):
         self.assertEqual(self.servers["lookup"].metrics.requests, {})
 
     async def test_before_the_answer(self):
-        """The request leaves its batch, and its neighbours get theirs."""
+        """The request leaves its batch, and the other requests of the batch get their answers."""
         connections = [await self.connect() for _ in range(4)]
         for i, (_, writer) in enumerate(connections):
             writer.write(lookup(i % 3) + lookup(0))
@@ -291,7 +291,7 @@ class Answers(Connected):
         self.assertNotIn("content-encoding", (await self.ask(lookup(1, headers={"accept-encoding": "gzip"})))[1])
 
     async def test_a_request_that_is_answered_is_not_kept(self):
-        """Its memory goes with it, without the garbage collector."""
+        """Its memory is freed with it, without the garbage collector."""
         gc.collect()
         gc.disable()
         self.addCleanup(gc.enable)

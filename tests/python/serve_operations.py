@@ -1,5 +1,5 @@
-"""fusec.serve in operation: replicas that Ray starts and ends with the load, what is counted of all of them, and spans of OpenTelemetry.
-nightly.sh runs it, in an environment with Ray."""
+"""Tests the operation of fusec.serve: autoscaling of replicas by Ray, metrics over all replicas, and OpenTelemetry spans. nightly.sh runs
+it, in an environment with Ray."""
 
 import unittest
 
@@ -37,7 +37,7 @@ class Autoscaling(unittest.TestCase):
         quiet.check(self)
         asked = sum(load.answers.values()) + sum(quiet.answers.values())
         print(f"{asked} answers while replicas became three and one again")
-        # What the two that are gone have answered is counted still.
+        # The answers of the two replicas that have ended are still counted.
         statistics = lambda: Client(port).http.get_inference_statistics("dlrm")["model_stats"][0]["inference_stats"]
         wait_until(lambda: statistics()["success"]["count"] >= asked)
         self.assertEqual([statistics()[key]["count"] for key in ("success", "queue", "fail")], [asked, asked, 0])

@@ -1,4 +1,5 @@
-"""fusec.serve on Ray, with Triton's client: answers, changes under load, and faults. nightly.sh runs it, in an environment with Ray."""
+"""Tests fusec.serve on Ray, with Triton's client: answers, updates under load, and faults. nightly.sh runs it, in an environment with
+Ray."""
 
 import asyncio
 import collections
@@ -46,7 +47,7 @@ def free_port():
 
 
 def make_artifacts():
-    """dlrm, and the same with other weights; a small model to load later, and a LoRA model."""
+    """Makes dlrm, the same with other weights, a small model that is loaded later, and a LoRA model."""
     REPOSITORY.mkdir(exist_ok=True)
     changed = onnx.load(MODEL)
     for tensor in changed.graph.initializer:
@@ -90,7 +91,7 @@ def request(random, rows):
 
 
 class Load:
-    """Threads that ask as fast as they are answered, and hold every answer to what one of the artifacts gives."""
+    """Threads that send requests as fast as they are answered, and compare every answer with those of the artifacts."""
 
     def __init__(self, port, artifacts=("dlrm", "dlrm_tuesday"), threads=4, attempts=1, most_rows=5):
         self._port, self._attempts, self._most_rows = port, attempts, most_rows
@@ -126,7 +127,7 @@ class Load:
                 self.wrong += 1
 
     def more(self, count=20):
-        """Returns when there are so many answers more, or a failure."""
+        """Returns when there are this many further answers, or a failure."""
         enough = sum(self.answers.values()) + count
         wait_until(lambda: sum(self.answers.values()) >= enough or self.failures, 120)
 
@@ -302,7 +303,7 @@ class Served(unittest.TestCase):
         load.check(self)
 
     def test_a_replica_is_killed(self):
-        """Until it happens in the middle of a request, which is then sent to another one."""
+        """Repeats the fault until it happens during a request, which is then sent to another replica."""
         with Load(self.port, threads=12) as load:
             for _ in range(8):
                 load.more()
@@ -316,7 +317,7 @@ class Served(unittest.TestCase):
         self.assertGreater(int(retries), 0)
 
     def test_a_gateway_is_killed(self):
-        """A client may have to ask again: what the killed process had read of it is lost."""
+        """A client may have to repeat its request, since requests that the killed process had read are lost."""
         with Load(self.port, attempts=10) as load:
             load.more()
             kill("Gateway")
@@ -345,7 +346,7 @@ class Served(unittest.TestCase):
             row = [{"name": "in0", "datatype": "FP32", "shape": [1, 13], "data": [0] * 13}]
             row += [{"name": "in1", "datatype": "INT64", "shape": [1, 26], "data": [0] * 26}]
             body = json.dumps({"inputs": row}).encode()
-            # Those who hang up while their request waits for others: some of them before it runs.
+            # Clients disconnect while their requests wait for others; some of them before they run.
             wait_until(lambda: self._hang_up(head % len(body) + body) or 'status="499"' in self.metrics())
         load.check(self)
 
@@ -362,7 +363,7 @@ class Served(unittest.TestCase):
 
 
 def start_serve(test):
-    """Starts Ray and its HTTP proxy until the test ends; the port."""
+    """Starts Ray and its HTTP proxy until the test ends; returns the port."""
     if not REPOSITORY.exists():
         make_artifacts()
     port = free_port()
@@ -409,7 +410,7 @@ class Nodes(unittest.TestCase):
         placed = {"num_replicas": 2, "max_replicas_per_node": 1, "ray_actor_options": {"num_cpus": 1, "resources": {"models": 1}}}
         serve.run(app(REPOSITORY / "dlrm", device="cpu", model_options={**placed, **QUICK}), name="fusec")
         self.assertEqual(len(replicas_of("dlrm")), 2)  # one on each of these nodes, which have room for one
-        # Where Ray has placed the gateway on that node, what it has accepted is lost with it, and its client asks again.
+        # If Ray placed the gateway on that node, the requests that it had accepted are lost, and their clients repeat them.
         with Load(port, attempts=3) as load:
             load.more()
             cluster.remove_node(lost)

@@ -1,5 +1,5 @@
-"""Sharded models of fusec.serve on Ray: four shards, each in actors of its own, with faults and changes under load. nightly.sh runs it, in an
-environment with Ray."""
+"""Tests sharded models of fusec.serve on Ray: four shards, each in actors of its own, with faults and updates under load. nightly.sh runs
+it, in an environment with Ray."""
 
 import asyncio
 import collections
@@ -64,7 +64,7 @@ def run_app(port, **options):
 
 
 def processes_of(deployment):
-    """Those of its replicas that are up."""
+    """Its replicas that are running."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -74,7 +74,7 @@ def processes_of(deployment):
 
 
 class LosesReplicas:
-    """A handle of Ray's whose replicas die with the first calls, and which answers the next ones."""
+    """A Ray handle whose replicas die during the first calls, and which answers later calls."""
 
     def __init__(self, deaths, answer):
         self._deaths, self._answer = deaths, answer
@@ -88,7 +88,7 @@ class LosesReplicas:
 
 
 class Asking(unittest.IsolatedAsyncioTestCase):
-    """How the dense part asks shards, without a cluster."""
+    """Tests how the dense part calls shards, without a cluster."""
 
     def shards(self, *handles):
         if not REPOSITORY.exists():
@@ -172,7 +172,8 @@ class Served(unittest.TestCase):
             return int(json.loads(answer.read())["model_version"])
 
     def test_answers_are_those_of_the_whole_model(self):
-        """To the bit, where both run in actors: Ray gives these one thread, and oneDNN's sums depend on how many there are."""
+        """Answers have the same bits if both models run in actors: Ray gives these one thread, and oneDNN's sums depend on the number of
+        threads."""
         with contextlib.redirect_stderr(io.StringIO()):
             fusec.compile(MODEL, REPOSITORY / "whole", target="cpu", cpu_level="native")
         self.client.http.load_model("whole", headers=TOKEN)
@@ -186,7 +187,7 @@ class Served(unittest.TestCase):
             self.client.infer(tensors)
 
     def test_a_shard_is_killed(self):
-        """A look-up that its replica had taken up is sent again and counted; of one that it had not, Ray does that by itself."""
+        """A look-up that its replica had begun is sent again and counted; one that it had not begun is sent again by Ray."""
         with Load(self.port, ARTIFACTS, most_rows=20_000) as load:
             for number in range(SHARDS):
                 load.more(10)
@@ -199,7 +200,7 @@ class Served(unittest.TestCase):
         print(f"{sum(load.answers.values())} answers while {SHARDS} replicas of shards were killed, {retries:.0f} look-ups after a retry")
 
     def test_all_replicas_of_a_shard_are_killed(self):
-        """Its requests wait until Ray has started one again."""
+        """Its requests wait until Ray has started a new replica."""
         with Load(self.port, ARTIFACTS) as load:
             load.more()
             kill("dlrm shard 1")
@@ -217,7 +218,7 @@ class Served(unittest.TestCase):
         load.check(self)
 
     def test_new_weights_under_load(self):
-        """Each answer is all of one artifact's: parts of both give others."""
+        """Each answer comes from one artifact; mixed parts of both would give different answers."""
         tensors = request(np.random.default_rng(0), 4)
         models = [fusec.load(path, "cpu") for path in ARTIFACTS]
         torn = ShardedModel(ARTIFACTS[0], "cpu", LocalShards(ARTIFACTS[0], "cpu"))

@@ -1,4 +1,4 @@
-"""What the tests of the Python package share: models, artifacts, and a second process."""
+"""Helpers that the tests of the Python package share: models, artifacts, and a second process."""
 
 import contextlib
 import functools
@@ -20,22 +20,22 @@ FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="fusec_python_"))
 MODELS = {
     # The smallest one: y = x + bias, of any batch.
     "sum": "g (float[batch, 4] x) => (float[batch, 4] y) <float[4] bias = {10, 20, 30, 40}> { y = Add(x, bias) }",
-    # Two outputs, the second of which has a size of its own.
+    # Two outputs with different sizes.
     "pair": "g (float[batch, 3] a, float[batch, 5] b) => (float[batch, 8] both, float[batch, 3] twice)"
     " { both = Concat<axis=1>(a, b) twice = Add(a, a) }",
     # An id for each row of a table.
     "lookup": "g (int64[batch] ids) => (float[batch, 2] rows)"
     " <float[3, 2] table = {0, 1, 10, 11, 20, 21}> { rows = Gather<axis=0>(table, ids) }",
     "mean": "g (float[batch, 4] x) => (float[4] y) <int64[1] axes = {0}> { y = ReduceMean<keepdims=0>(x, axes) }",
-    # Empty where one dim is 0 and the other 1, and only then.
+    # An output that is empty only if one dim is 0 and the other is 1.
     "tail": "g (float[batch, 4] x, float[items, 4] z) => (float[n, 4] y)"
     " <int64[1] one = {1}, int64[1] most = {9223372036854775807}, int64[1] axes = {0}> { both = Concat<axis=0>(x, z) y = Slice(both, one, most, axes) }",
-    # Takes milliseconds where n is some thousands.
+    # Takes milliseconds if n is some thousands.
     "gram": "g (float[n, 64] x) => (float[n, n] y) { turned = Transpose<perm = [1, 0]>(x) y = MatMul(x, turned) }",
     "half": "g (float16[batch, 8] x) => (float16[batch, 8] y) { y = Add(x, x) }",
     "bfloat": "g (bfloat16[batch, 8] x) => (bfloat16[batch, 8] y) { y = Add(x, x) }",
     "bools": "g (bool[n] a, bool[n] b) => (bool[n] both) { both = And(a, b) }",
-    # Only the mask tells how many rows come out.
+    # The number of result rows depends on the mask.
     "chosen": "g (float[n, 2] x, bool[n, 2] mask) => (float[k] values, int64[2, k] places, float[n, 2] twice)"
     " <int64[1] all = {-1}> { places = NonZero(mask) flat = Reshape(x, all) bits = Reshape(mask, all) values = Compress(flat, bits)"
     " twice = Add(x, x) }",
@@ -46,7 +46,7 @@ MODELS = {
 
 @functools.cache
 def model(name):
-    """The path of a model: of one above, or of one of models/."""
+    """The path of a model: one of those above, or one of models/."""
     if name not in MODELS:
         return str(ROOT / "models" / f"{name}.onnx")
     path = FOLDER / f"{name}.onnx"
@@ -71,7 +71,7 @@ def load(name, device="cpu", **options):
 
 
 def run_python(code, *arguments, **environment):
-    """Runs code in another interpreter, and gives the process with its output as text."""
+    """Runs code in another interpreter, and returns the process with its output as text."""
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,

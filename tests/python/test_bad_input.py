@@ -1,4 +1,4 @@
-"""What is refused, and what the refusal says."""
+"""Invalid arguments that are rejected, and the error messages."""
 
 import unittest
 

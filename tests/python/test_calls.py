@@ -1,4 +1,4 @@
-"""Calls of models on the CPU: what comes in, and what goes out."""
+"""Calls of models on the CPU: inputs and outputs."""
 
 import array
 import re
@@ -90,7 +90,7 @@ class Answers(unittest.TestCase):
                 load("tail")(np.zeros((0, 4), np.float32), np.ones((items, 4), np.float32))
 
     def test_an_output_that_is_empty_for_some_sizes_only(self):
-        # Where a manifest's dims look as if batch 0 emptied the output: the sizes of the run decide.
+        # The manifest's dims suggest that batch 0 makes the output empty, but the sizes of the run decide.
         edited = FOLDER / "tail_edited"
         shutil.copytree(artifact("tail"), edited)
         manifest = (edited / "manifest.json").read_text().replace("batch + items - 1", "batch + mod(items - 1, 65535)")

@@ -1,5 +1,5 @@
-"""Tensors on a GPU, as far as a driver that computes nothing shows (tests/errors/fake_cuda.cc): whose memory is used, on which stream,
-what is refused. Libraries are made up here; their memory is numbers that nothing reads."""
+"""Tensors on a GPU, as far as a fake driver that computes nothing (tests/errors/fake_cuda.cc) can test them: whose memory is used, on which
+stream, and what is rejected. The tensor libraries are fakes, whose addresses are numbers that nothing reads."""
 
 import ctypes
 import itertools
@@ -51,7 +51,7 @@ addresses = itertools.count(1 << 40, 1 << 20)
 
 
 class Tensor:
-    """Of a library that speaks DLPack, on GPU `gpu`."""
+    """A tensor of a library with DLPack, on GPU `gpu`."""
 
     def __init__(self, shape, gpu=0, address=None, strides=None, read_only=False):
         self.shape, self.gpu, self.strides = tuple(shape), gpu, strides
@@ -204,7 +204,7 @@ class StreamOrderedTensors(unittest.TestCase):
 
 
 def exchanging_library(current):
-    """A class of tensors whose type has the table of functions of DLPack 1.3, as PyTorch's has, and what was asked of it."""
+    """A class of tensors whose type has the function table of DLPack 1.3, as PyTorch's has; it records the calls."""
     asked = types.SimpleNamespace(streams=[], allocated=[], current=current)
     signature = ctypes.CFUNCTYPE
 

@@ -1,4 +1,4 @@
-"""Threads, processes, signals and memory: what lives how long, and who may use what."""
+"""Threads, processes, signals and memory: lifetimes of objects, and who may use them."""
 
 import gc
 import threading
@@ -241,7 +241,7 @@ late = Late()
 
 
 class Memory(unittest.TestCase):
-    MOST_GROWTH = 4 << 20  # bytes: a hundredth of what one leak of a small tensor in each of 10,000 runs would be, or noise
+    MOST_GROWTH = 4 << 20  # bytes: about noise, and a hundredth of leaking a small tensor in each of 10,000 runs
 
     def stays_flat(self, body):
         for _ in range(RUNS // 10 + 10):

@@ -1,4 +1,4 @@
-"""What pages show of Python, and the example, run as they stand."""
+"""Runs the Python code of pages, and the example, unchanged."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""fusec.compile(per_request=...): inputs of a user that all items share, and those of several users."""
+"""fusec.compile(per_request=...): inputs of one user that all items share, and inputs of several users."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Model.update_rows: rows of a table under calls of other threads, from the tensors that calls take."""
+"""Model.update_rows: updates rows of a table during calls of other threads, with all kinds of tensors that calls accept."""
 
 import array
 import threading

@@ -1,4 +1,5 @@
-"""fusec.serve's batches: requests that are joined get what they would get alone, and one that fails or goes takes no other with it."""
+"""Batching in fusec.serve: joined requests get the same answers as alone, and a request that fails or is canceled does not affect
+others."""
 
 import asyncio
 import contextlib
@@ -21,7 +22,7 @@ from fusec.serve._signature import OutputRows, Request, Signature, TensorSpec
 from support import FOLDER, artifact
 
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "end_to_end" / "models"
-WAITS = BatchOptions(max_delay_ms=50)  # so that what is sent together is joined
+WAITS = BatchOptions(max_delay_ms=50)  # long enough that requests sent together are joined
 
 
 def compiled(name, path, **flags):
@@ -33,7 +34,7 @@ def compiled(name, path, **flags):
 
 
 class Stuck:
-    """A lane that holds its batches until it is told to go on."""
+    """A lane that holds its batches until it is told to continue."""
 
     def __init__(self, server):
         self.go, self.batches = threading.Event(), []
@@ -69,7 +70,7 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         return server
 
     async def check_joined(self, server, requests):
-        """All in one run, each with the answer that it gets alone."""
+        """All requests share one run, and each gets the same answer as alone."""
         joined = await asyncio.gather(*(server.predict(request) for request in requests))
         self.assertEqual(server.metrics.batch_requests.sum, len(requests))
         self.assertEqual(sum(server.metrics.batch_requests.counts), 1)
@@ -187,7 +188,7 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(server.metrics.refused_inputs, 2)
 
     async def test_nobody_waits_when_all_have_asked(self):
-        """Clients that wait for their answers are all there before the delay is over; where few ask, it is kept to."""
+        """A batch starts before the delay is over once all waiting clients have sent a request; with few clients, the delay applies."""
         server, request = await self.served(artifact("sum"), BatchOptions(max_delay_ms=100)), {"x": np.ones((1, 4), np.float32)}
 
         async def seconds(clients):
@@ -205,7 +206,7 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         self.assertLess(server.statistics().runs, 46)
 
     async def test_a_request_that_is_answered_is_not_kept(self):
-        """Its memory goes with it, without the garbage collector."""
+        """Its memory is freed with it, without the garbage collector."""
         server, request = await self.served(artifact("sum"), BatchOptions(max_delay_ms=0)), {"x": np.ones((1, 4), np.float32)}
         gc.collect()
         gc.disable()
@@ -270,7 +271,7 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(server.metrics.batch_rows.counts[:5], [0, 1, 2, 0, 1])  # 2; 3 and 3 + 1; 9 on its own
 
     async def test_statistics_are_true(self):
-        """Two requests wait for a stuck one, and share a run; one is refused, one goes while it waits."""
+        """Two requests wait behind a stuck one, and share a run; one is rejected, and one is canceled while it waits."""
         server = await self.served(artifact("lookup"), BatchOptions(max_delay_ms=0, lanes=1))
         stuck = Stuck(server)
         ask = lambda *ids: asyncio.create_task(server.predict({"ids": np.array(ids)}))

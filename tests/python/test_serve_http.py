@@ -1,4 +1,4 @@
-"""fusec.serve's HTTP: the Open Inference Protocol, and what is refused with which line."""
+"""HTTP in fusec.serve: the Open Inference Protocol, and the error messages for invalid requests."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ def body_of(inputs, binary=True, **more):
 
 
 class LocalBackend:
-    """Models of this process, in place of Ray's deployments."""
+    """Models in this process, which replace Ray deployments."""
 
     def __init__(self, servers):
         self.servers = servers
@@ -93,7 +93,8 @@ class Http(unittest.IsolatedAsyncioTestCase):
         self.gateway = HttpGateway(Gateway(LocalBackend(self.servers), self.options))
 
     async def ask(self, method, path, body=b"", headers={}, pieces=None):
-        """(status, headers, body) of an answer. The request's body comes in pieces; None is a client that hangs up, ... one that stalls."""
+        """The (status, headers, body) of an answer. The request's body comes in pieces; None stands for a client that disconnects, ... for
+        one that stalls."""
         sent, left = [], list(pieces or [body])
 
         async def receive():
@@ -204,7 +205,7 @@ class Http(unittest.IsolatedAsyncioTestCase):
         await self.check_refused(404, 'there is no model "none"', "GET", "/v2/models/none/stats")
 
     async def test_large_numbers_are_read_and_written_in_pieces(self):
-        """As small ones are, with whatever is wrong at their end."""
+        """Large bodies are handled like small ones, whatever is wrong at their end."""
         self.gateway = HttpGateway(Gateway(LocalBackend(self.servers)))
         x = np.random.default_rng(0).standard_normal((16_000, 4), np.float32)
         for data in (x.tolist(), x.ravel().tolist()):
@@ -228,13 +229,13 @@ class Http(unittest.IsolatedAsyncioTestCase):
             await self.check_refused(400, text, "POST", "/v2/models/lookup/infer", body)
 
     async def test_large_numbers_do_not_keep_others_waiting(self):
-        """The parser of json would hold Python's lock for as long as it reads, in whatever thread."""
+        """The json module would hold Python's global lock while it parses, in whatever thread."""
         server = self.servers["sum"]
         data = np.random.default_rng(0).standard_normal(240_000).tolist()  # 5 MB
         large = HttpInfer(json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [60_000, 4], "data": data}]}).encode())
         small = HttpInfer(body_of({"x": np.zeros((1, 4), np.float32)}, binary=False)[0])
         shares = []
-        for _ in range(3):  # another process may have had the machine
+        for _ in range(3):  # other processes may have delayed a try
             start, waits = time.perf_counter(), []
             answering = asyncio.create_task(server.infer(large))
             while not answering.done():

@@ -1,4 +1,4 @@
-"""fusec.serve's ledger: every replica of a model comes to the same weights, rows and adapters, whenever it starts."""
+"""The ledger of fusec.serve: every replica of a model gets the same weights, rows and adapters, whenever it starts."""
 
 import asyncio
 import unittest

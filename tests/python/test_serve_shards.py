@@ -1,4 +1,4 @@
-"""fusec.serve's sharded models, with their shards in this process: answers are those of the whole model, all with one set of weights."""
+"""Sharded models in fusec.serve, with their shards in this process: answers are those of the whole model, each with one set of weights."""
 
 import asyncio
 import collections
@@ -25,7 +25,7 @@ from support import FOLDER, ROOT, artifact, run_python
 
 @functools.cache
 def embeddings(seed=0):
-    """A model of one id a row, a bag of three, a table that stays dense, and one that is cut by rows."""
+    """A model with a look-up of one id per row, a bag of three ids, a table that stays in the dense part, and one that is cut by rows."""
     random = np.random.default_rng(seed)
     graph = onnx.parser.parse_graph(
         "g (float[batch, 4] x, int64[batch] id, int64[batch, 3] bag, int64[batch] few) => (float[batch, 4] one, float[batch, 4] sums)"
@@ -208,7 +208,7 @@ class Parts(unittest.TestCase):
         asked = []
 
         class Lagging:
-            """The second shard has other weights when it is asked for the first three times."""
+            """The second shard has other weights in its first three calls."""
 
             def look_up(self, number, inputs, weights):
                 asked.append(number)
@@ -231,7 +231,7 @@ def dlrm_request(random, rows):
     return {"in0": random.standard_normal((rows, 13), np.float32), "in1": random.integers(0, 3, (rows, 26))}
 
 
-LIMIT = 150 << 20  # bytes of address space that a process may take up behind its start
+LIMIT = 150 << 20  # bytes of address space that a process may use in addition to those at its start
 IN_A_LIMITED_PROCESS = """
 import pathlib, resource, sys
 import fusec, numpy as np
@@ -249,7 +249,7 @@ else:
 
 
 class LimitedShards:
-    """Shards in processes of their own, each of which may take up less memory than the table does."""
+    """Shards in processes of their own, each of which is limited to less memory than the whole table takes."""
 
     def __init__(self, path):
         self._path, self._threads = path, concurrent.futures.ThreadPoolExecutor(1)
@@ -313,7 +313,7 @@ class Served(unittest.IsolatedAsyncioTestCase):
         self.addAsyncCleanup(self.server.close)
 
     async def change(self, change, pause_s=0.0):
-        """Tried, and then applied by one replica behind the other, as Ray's replicas do it in any order."""
+        """An update is first tried and then applied by one replica after the other, as Ray's replicas do in any order."""
         await self.server.try_change(change)
         change = dataclasses.replace(change, version=self.server.log.version + 1)
         dense = asyncio.create_task(self.server.follow([change]))

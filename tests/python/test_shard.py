@@ -1,4 +1,4 @@
-"""fusec.shard: the plan, the parts, and the program that they make."""
+"""fusec.shard: the plan, the parts, and the program that consists of the parts."""
 
 import contextlib
 import io

@@ -22,7 +22,7 @@ from support import FOLDER, ROOT, artifact, load, model, run_python
 
 
 class Quiet(unittest.TestCase):
-    """What the program says on stderr goes to self.said."""
+    """Collects the program's output on stderr in self.said."""
 
     def setUp(self):
         self.said = io.StringIO()
@@ -32,7 +32,7 @@ class Quiet(unittest.TestCase):
 
 
 class Flags(Quiet):
-    # Flags of the program that the functions spell otherwise.
+    # Flags of the program that the Python functions do not have under the same name.
     SPELLED = {"dim": "dims", "from": "from_", "plan_dim": "plan_dims"}
     LEFT_OUT = {
         "compile": {"help"},
@@ -234,7 +234,7 @@ except KeyboardInterrupt: print("interrupted", flush=True)
 """
 
     def start(self, *arguments):
-        """An interpreter that compiles, once what it started says that it works."""
+        """An interpreter that compiles; returns once the program that it started reports progress."""
         process = subprocess.Popen(
             [sys.executable, "-c", self.CODE, *map(str, arguments)], stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=FOLDER,
             env={**os.environ, "FUSEC_CACHE_DIR": "/dev/null/none", "FUSEC_CXX": str(FOLDER / "slow_compiler")},
@@ -347,7 +347,7 @@ class Reports(Quiet):
         self.assertTrue(fusec.verify(folder, model=model("lookup"), device="cpu", table_placement={"tab*": "host"}))
 
     def test_a_wrong_answer(self):
-        # An artifact of another model with the same signature, which says that it was made from this one.
+        # An artifact of another model with the same signature, which claims to be made from this one.
         broken = FOLDER / "broken"
         shutil.copytree(artifact("half"), broken)
         with self.assertRaises(fusec.Error):

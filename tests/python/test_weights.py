@@ -1,4 +1,4 @@
-"""Model.update_weights: weights of a refitted artifact under calls of other threads."""
+"""Model.update_weights: takes the weights of a refitted artifact during calls of other threads."""
 
 import contextlib
 import io

@@ -1,4 +1,5 @@
-"""PyTorch: its tensors, its modules, and fusec behind torch.compile, on the CPU. tests/python/nightly.sh has the environment for them."""
+"""Tests with PyTorch on the CPU: tensors, modules, and fusec as a backend of torch.compile. tests/python/nightly.sh makes the
+environment."""
 
 import contextlib
 import functools
@@ -48,7 +49,7 @@ class TorchTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def warns(self, *reasons):
-        """Exactly these fallbacks are warned of."""
+        """Expects warnings about exactly these fallbacks."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield
@@ -346,9 +347,9 @@ class Backend(TorchTest):
 class Families(TorchTest):
     """The modules of tests/end_to_end/models: recommendation and LoRA networks with tiny tables."""
 
-    # Whose attention is a single op of PyTorch.
+    # Models whose attention is a single PyTorch op.
     LEFT_TO_TORCH = {"encoder"}
-    # Whose packed sequences torch.export does not take with free sizes.
+    # Models with packed sequences, which torch.export does not support with free sizes.
     NOT_EXPORTED = {"bi_lstm"}
 
     def modules(self):

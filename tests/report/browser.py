@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to in the DevTools protocol through two pipes."""
+"""Controls a headless Chromium with the DevTools protocol through two pipes."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Browser:
-    """One page. What it logs as an error, throws, or loads from elsewhere is in `problems`."""
+    """One page. `problems` collects logged errors, exceptions, and resources that it loads from elsewhere."""
 
     def __init__(self, width, height, dark=False):
         program = next((found for found in map(shutil.which, NAMES) if found), None)
@@ -120,7 +120,7 @@ class Browser:
                 raise RuntimeError("the page was not loaded within 120 s")
 
     def run(self, script):
-        """What an expression of the page gives, as JSON."""
+        """The value of a JavaScript expression in the page, as JSON."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]
@@ -128,7 +128,7 @@ class Browser:
         return answer["result"].get("value")
 
     def click(self, selector):
-        """Clicks in the middle of the first element that a selector finds, once it can be seen."""
+        """Clicks in the middle of the first element that a selector finds, once it is visible."""
         place = self.run(
             f"""(() => {{ const element = document.querySelector({json.dumps(selector)});
             if (!element) return null;

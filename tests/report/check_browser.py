@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Looks at reports in a headless Chromium: clicks, keys, what lights up, overlaps, contrast. Any error of a script fails.
+"""Tests reports in a headless Chromium: clicks, keys, highlighting, overlaps, contrast. Any script error is a failure.
 
 usage: check_browser.py FUSEC [--keep FOLDER]       FOLDER gets the pages, a screenshot of each and a PDF
 """
@@ -16,7 +16,7 @@ from models import hostile_model, layers_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCREENS = ((1366, 768, False), (1920, 1080, True))
-LEAST_CONTRAST = 4.5  # WCAG 2.1 AA, of text of ordinary size
+LEAST_CONTRAST = 4.5  # WCAG 2.1 AA, for text of ordinary size
 
 # Pairs of text and background, as report.css names them.
 COLOURS = [(text, back) for back in ("--back", "--panel", "--raised") for text in ("--text", "--soft")]
@@ -25,7 +25,7 @@ COLOURS += [("--accent", "--panel"), ("--memory", "--memory-back"), ("--text", "
 COLOURS += [(name, back) for name in ("--comment", "--string", "--keyword", "--type", "--number", "--value")
             for back in ("--panel", "--accent-back")]
 
-# Boxes of the picture that lie on one another, and texts that are wider than their boxes.
+# Boxes of the picture that overlap, and texts that are wider than their boxes.
 MISPLACED = """(() => {
   const found = [], boxes = picture.boxes;
   boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
@@ -69,7 +69,7 @@ class Checks:
 
 
 def lit(page):
-    """Numbers of lit things by view."""
+    """The numbers of highlighted items, by view."""
     return page.run("""({
       cards: document.querySelectorAll("#graph .card.lit").length, cells: document.querySelectorAll("#graph .cell.lit").length,
       pills: document.querySelectorAll("#graph .pill.lit").length, ir: document.querySelectorAll("#ir .row.lit").length,
@@ -92,7 +92,7 @@ def check_picture(checks, page):
 
 
 def check_links(checks, page):
-    """Each view lights the others."""
+    """A selection in each view highlights the related items in the others."""
     page.run("expandAll()")
     page.run("fit(false)")
     page.click("#graph .card .name")

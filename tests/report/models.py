@@ -1,4 +1,4 @@
-"""Models as ONNX text for looking at reports: one with hostile names, and one of some 300 nodes."""
+"""Models as ONNX text for tests of reports: one with hostile names, and one of some 300 nodes."""
 
 HOSTILE_NAMES = [
     "</script><script>harm = 1</script>",
@@ -13,7 +13,7 @@ HOSTILE_NAMES = [
 
 
 def hostile_model():
-    """A chain of nodes that are called so."""
+    """A chain of nodes with these names."""
     lines, value = [], "x"
     for i, name in enumerate(HOSTILE_NAMES):
         lines.append(f'  ["{name}"] v{i} = {"Relu" if i % 2 else "Softmax"}({value})')
@@ -23,7 +23,7 @@ def hostile_model():
 
 
 class Layers:
-    """A transformer with a LoRA adapter on every product: 41 nodes a layer."""
+    """A transformer with a LoRA adapter on every product, with 41 nodes per layer."""
 
     WIDTH, RANK, WORDS = 64, 8, 50
 

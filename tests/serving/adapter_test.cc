@@ -1,5 +1,5 @@
-// LoRA adapters in slots: rows of a batch take different ones, loaded under runs. A row's answer is
-// that of the model with its adapter merged, which `fusec refit` makes.
+// LoRA adapters in slots: rows of a batch use different adapters, which are loaded during runs. A row's answer is that of the model with
+// its adapter merged, which `fusec refit` makes.
 //
 //   FUSEC_TEST_SECONDS=10                       instead of one second
 //   FUSEC_TEST_DEVICE=cuda                      on the first GPU
@@ -73,7 +73,7 @@ std::vector<FileTensor> PlainAdapter(int number) {
   return tensors;
 }
 
-// The same as PEFT saves it.
+// Saves it as PEFT does.
 std::vector<FileTensor> PeftAdapter(int number) {
   std::vector<FileTensor> tensors = PlainAdapter(number);
   for (FileTensor& tensor : tensors) {
@@ -312,7 +312,7 @@ TEST_F(Adapters, UpdatesOfWeightsLeaveThem) {
     EXPECT_TRUE(IsRow(answers, row, merged[row % 2])) << "row " << row;
 }
 
-// Runs see a whole adapter, before or after.
+// Runs see either the old or the new adapter, never parts of both.
 TEST_F(Adapters, LoadUnderRuns) {
   const char* text = std::getenv("FUSEC_TEST_SECONDS");
   const auto end = Clock::now() + std::chrono::duration<double>(text ? std::atof(text) : 1);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a user of libfusec_rt.so takes on: its size, the libraries it needs before anything is loaded, and the names it shows.
+"""Checks what libfusec_rt.so costs its users: its size, the libraries it needs when it is loaded, and the symbols it exports.
 
 usage: check_library.py LIBRARY
 """
@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 MOST_BYTES = 1500000
-# The C library, its parts, and OpenMP. CUDA's libraries and oneDNN are opened when a program needs them; libstdc++ is inside.
+# The C library, its parts, and OpenMP. CUDA's libraries and oneDNN are opened when a program needs them; libstdc++ is linked statically.
 NEEDED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libgomp.so.1", "ld-linux-x86-64.so.2"}
 passed, failed = 0, 0
 

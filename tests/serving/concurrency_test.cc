@@ -1,5 +1,5 @@
-// Ten threads on one program, each with contexts of its own (and on a GPU a stream of its own), get
-// the answers that one thread alone gets, and memory does not grow.
+// Ten threads on one program, each with contexts of its own (and on a GPU a stream of its own), get the same answers as a single thread,
+// and memory does not grow.
 //
 //   FUSEC_TEST_SECONDS=60                       instead of two seconds
 //   FUSEC_TEST_DEVICE=cuda                      on the first GPU, device memory in place as well
@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kThreads = 10;
 constexpr int kRequests = 60;         // more than threads, so that neighbours seldom run the same
-constexpr int kRunsOfAContext = 100;  // then another takes its place
+constexpr int kRunsOfAContext = 100;  // then a new context replaces it
 
 double Seconds() {
   const char* text = std::getenv("FUSEC_TEST_SECONDS");
@@ -54,7 +54,7 @@ class OwnStream {
 
   void* get() const { return stream_.get(); }
 
-  // All of it in the order of the stream: copies there, the run, copies back.
+  // Enqueues everything on the stream in order: copies to the GPU, the run, copies back.
   void RunInPlace(Context& context, const Request& request,
                   std::vector<std::vector<float>>& results) {
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -85,7 +85,7 @@ class OwnStream {
   std::vector<runtime::DeviceMemory> inputs_, outputs_;
 };
 
-// Into memory of the caller, asynchronously; without a stream on the CPU.
+// Runs asynchronously into memory of the caller; on the CPU there is no stream.
 void RunAsync(Context& context, const Request& request, void* stream,
               std::vector<std::vector<float>>& results) {
   Bind(context, request);
@@ -109,7 +109,7 @@ void RunAndKeep(Context& context, const Request& request,
 
 class Concurrency : public testing::Test {
  protected:
-  // Every thread goes through the requests from another one on, until the time is over.
+  // Every thread goes through the requests, beginning with a different one, until the time is over.
   void Serve(int thread, Clock::time_point end) {
     std::optional<OwnStream> stream;
     if (gpu_) stream.emplace(*gpu_, requests_);
@@ -158,12 +158,10 @@ class Concurrency : public testing::Test {
   std::atomic<int64_t> runs_ = 0, wrong_ = 0;
 };
 
-// Until every thread has seen every size memory may grow, and later in a round or another: new
-// threads find other heaps of the allocator, the driver takes a block for its pools. A leak is in
-// all rounds, so the least growth of any is judged. Of device memory nothing may be lost: contexts
-// that do not give back what they hold there (an arena alone is a MiB or more) show in every round,
-// since it begins with a new context in each thread, and that is more than the 2 MiB in which the
-// driver takes memory.
+// Memory may grow until every thread has run every size, and in single rounds later: new threads use other heaps of the allocator, and the
+// driver allocates a block for its pools. A leak shows in all rounds, so the smallest growth of any round is judged. No device memory may
+// be lost: contexts that do not free what they hold there (an arena alone is a MiB or more) would show in every round, since each round
+// begins with a new context in each thread, and that is more than the 2 MiB in which the driver allocates memory.
 TEST_F(Concurrency, TenThreadsGetTheAnswersOfOne) {
   constexpr int kRounds = 4;
   Hammer(Seconds() / kRounds);

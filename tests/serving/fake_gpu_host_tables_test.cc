@@ -1,4 +1,4 @@
-// Constants that --table-placement keeps in host memory, on a GPU that is not there.
+// Constants that --table-placement keeps in host memory, on a fake GPU.
 #include <cstring>
 
 #include "tests/serving/fake_gpu_test.h"

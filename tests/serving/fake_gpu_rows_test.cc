@@ -1,5 +1,4 @@
-// Updates of rows on a GPU that is not there: the order of copies, kernels and runs, with the
-// kernels' own text run on the CPU.
+// Updates of rows on a fake GPU: the order of copies, kernels and runs, with the text of the kernels run on the CPU.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -10,7 +9,7 @@
 
 namespace fusec_kernels {
 
-// What the text needs besides: threads of a GPU run one behind the other here.
+// Additional definitions for the text: GPU threads run one after the other here.
 struct uint4 {
   unsigned x, y, z, w;
 };
@@ -38,7 +37,7 @@ namespace {
 
 using fusec_kernels::RowPiece;
 
-// With the tables in the GPU's memory, or in the host's.
+// With the tables in GPU memory, or in host memory.
 class FakeGpuRows : public FakeGpuTest, public testing::WithParamInterface<bool> {
  protected:
   static constexpr int64_t kRows = 4;
@@ -73,7 +72,7 @@ class FakeGpuRows : public FakeGpuTest, public testing::WithParamInterface<bool>
     });
   }
 
-  // A kernel of which a block runs once for each of its threads.
+  // A kernel that is called once for each thread of a block.
   template <class Run>
   void Add(const std::string& name, std::vector<size_t> argument_bytes, Run run) {
     gpu_.kernels[name] = {[run](void** arguments, unsigned blocks, unsigned block_size) {
@@ -153,7 +152,7 @@ TEST_P(FakeGpuRows, RunsSeeTheRowsOfTheirTurn) {
       ASSERT_TRUE(context.BindOutput(0, y.data(), y.size() * sizeof(float), false));
       ASSERT_TRUE(context.RunAsync(context.executor().stream()));
     };
-    // The fake GPU runs nothing until somebody waits for it.
+    // The fake GPU executes nothing until something waits for it.
     start(*early, y_early);
     gpu_.calls.clear();
     ASSERT_TRUE(Update(*program, "weights", {2, 1, 2}, {7, 8, 9}, stream));
@@ -208,7 +207,7 @@ TEST_P(FakeGpuRows, PageLockedRowsNeedNoStaging) {
   update.count = 1;
   ASSERT_TRUE(program->UpdateRows("wide", update, FUSEC_F32));
   EXPECT_EQ(OnGpu<float>(*program, "wide")[8], 3);
-  EXPECT_LE(gpu_.pinned_bytes - before, own + 8);  // the word that tells of bad ids
+  EXPECT_LE(gpu_.pinned_bytes - before, own + 8);  // the word that reports out-of-range ids
   program->device().FreeHost(ids);
   program->device().FreeHost(rows);
 }

@@ -1,4 +1,4 @@
-// What the runtime asks of a CUDA driver it gives back, counted by a driver of our own.
+// The runtime frees everything that it allocates from the CUDA driver, as counted by a fake driver.
 #include "tests/serving/fake_gpu_test.h"
 
 #include <fstream>
@@ -137,7 +137,7 @@ TEST_F(FakeGpuTest, NothingIsEnqueuedAnyMoreWhenARunFails) {
   EXPECT_FALSE(context->Run());
   EXPECT_EQ(gpu_.calls["cuMemcpyHtoDAsync"], 1);
   EXPECT_FALSE(context->RunAsync(nullptr));
-  x.reset();  // the sanitizers see a copy that comes later
+  x.reset();  // the sanitizers would detect a later copy
   EXPECT_TRUE(gpu_.null_stream.queue.empty());
   driver_.cuGraphLaunch = launch;
   EXPECT_TRUE(Runs(*context, driver_, kBatch, 4));

@@ -16,7 +16,7 @@
 
 namespace fusec::runtime {
 
-// y[i] = x[i] + weights[i % 4], with the sum in the arena before it is copied.
+// Tests with the model y[i] = x[i] + weights[i % 4], which computes the sum in the arena and then copies it.
 class FakeGpuTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -72,8 +72,7 @@ class FakeGpuTest : public testing::Test {
     return std::make_unique<Program>(std::move(*artifact), std::move(*device));
   }
 
-  // Whether a context gives the right answer for host memory and for device memory on a stream of
-  // the caller's.
+  // Whether a context gives the right answer for host memory, and for device memory on a stream of the caller.
   static bool Runs(Context& context, const CudaDriver& driver, int64_t batch, float first) {
     std::vector<float> x(static_cast<size_t>(batch)), y(x.size());
     std::iota(x.begin(), x.end(), first);
@@ -98,7 +97,7 @@ class FakeGpuTest : public testing::Test {
   std::string path_;
 };
 
-// Memory of AllocateHost with room for `size` floats.
+// Page-locked memory from AllocateHost for `size` floats.
 class PinnedFloats {
  public:
   PinnedFloats(Program& program, size_t size) : program_(program), size_(size) {

@@ -1,4 +1,4 @@
-// How host tensors get to and from a GPU, told by a driver of our own.
+// How host tensors are copied to and from a GPU, observed by a fake driver.
 #include <algorithm>
 
 #include "tests/serving/fake_gpu_test.h"
@@ -67,7 +67,7 @@ TEST_F(FakeGpuTest, TheEndOfARunIsReadFromHostMemory) {
   EXPECT_EQ(run(0, true, 9), 1);      // nothing is launched
   EXPECT_EQ(run(101, true, 10), 0);
 
-  // A GPU that stops before the end says so to the driver.
+  // If the GPU stops before the end, the driver reports it.
   const int64_t batch = 101;
   const std::vector<float> x(batch);
   EXPECT_TRUE(context->BindInput(0, x.data(), {&batch, 1}, false));
@@ -237,7 +237,7 @@ TEST_F(FakeGpuTest, AnAsynchronousRunHasReadPageableInputsOnly) {
     ASSERT_TRUE(context->Synchronize());
     ExpectAnswer(static_cast<const float*>(context->GetOutput(0).data), batch, 1);
   }
-  // Page-locked ones are read when their turn comes, also where runs wait for each other.
+  // Page-locked inputs are read only when their run executes, also if runs wait for each other.
   constexpr int64_t kBatch = 20000;
   auto context = std::move(*Context::Create(*program));
   PinnedFloats x(*program, kBatch), other_x(*program, kBatch);
@@ -256,7 +256,7 @@ TEST_F(FakeGpuTest, AnAsynchronousRunHasReadPageableInputsOnly) {
   for (int i = 0; i < 4; ++i) ExpectAnswer(y[i]->data(), kBatch, i % 2 ? 9 : 7);
 }
 
-// The results of an earlier run that lie in staging are not forgotten when a later one needs none.
+// Results of an earlier run that are in staging memory are not lost when a later run needs no staging.
 TEST_F(FakeGpuTest, ResultsSurviveALaterRunWithoutStaging) {
   const auto program = Load();
   auto context = std::move(*Context::Create(*program));
@@ -274,6 +274,6 @@ TEST_F(FakeGpuTest, ResultsSurviveALaterRunWithoutStaging) {
   ExpectAnswer(pinned.data(), kBatch, 2);
 }
 
-// Whoever is told of an error may free the memory that was bound.
+// After an error was reported, the caller may free the bound memory.
 }  // namespace
 }  // namespace fusec::runtime

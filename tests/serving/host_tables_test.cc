@@ -1,5 +1,5 @@
-// Tables in host memory against the same in the GPU's: equal answers, before and after updates, and
-// no room on the GPU. On a CPU both programs are the same.
+// Compares tables in host memory with the same tables in GPU memory: answers are equal before and after updates, and tables in host memory
+// take no GPU memory. On a CPU both programs are the same.
 //
 //   FUSEC_TEST_DEVICE=cuda                      on the first GPU
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ class HostTables : public testing::Test {
     return Program(Model().path(name), DeviceUnderTest().c_str());
   }
 
-  // Of every 7th row of both tables.
+  // The answers for every 7th row of both tables.
   static std::vector<float> Answers(const Program& program) {
     Context context(program);
     std::vector<int64_t> ids;
@@ -97,7 +97,7 @@ class HostTables : public testing::Test {
   }
 };
 
-// Of one context, so that many runs follow one another, for ids of which few are frequent.
+// The answers of one context in many consecutive runs, for ids of which a few are frequent.
 TEST_F(HostTables, AnswersDoNotDependOnTheCache) {
   Program cached = Load("cached"), device = Load("device");
   Context of_cached(cached), of_device(device);

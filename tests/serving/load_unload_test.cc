@@ -1,6 +1,5 @@
-// A process that loads and unloads artifacts for months keeps its size. The sanitized run checks
-// with LeakSanitizer that nothing is lost; on a GPU compute-sanitizer does (FUSEC_TEST_DEVICE=cuda,
-// FUSEC_TEST_ROUNDS=20).
+// A process that loads and unloads artifacts for months does not grow. The sanitized run checks with LeakSanitizer that nothing is leaked;
+// on a GPU compute-sanitizer does (FUSEC_TEST_DEVICE=cuda, FUSEC_TEST_ROUNDS=20).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -16,7 +15,7 @@ int Rounds() {
 }
 
 TEST(LoadRunUnload, AThousandTimesLeavesNothingBehind) {
-  // Threads are concurrency_test.cc's; on a busy machine this would mostly wait for them.
+  // Uses one thread; concurrency_test.cc tests threads, for which this test would mostly wait on a busy machine.
   setenv("FUSEC_NUM_THREADS", "1", 1);
   const std::string device = DeviceUnderTest();
   const auto gpu = OpenGpu();

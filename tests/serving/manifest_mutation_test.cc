@@ -1,6 +1,5 @@
-// Manifests without their hash that were changed in one place are refused, or give the right
-// answers: none ends the process, reads or writes outside its memory, or answers wrongly.
-// FUSEC_TEST_MUTANTS says how many are tried of each artifact, "all" or a number.
+// A manifest without hash that is changed in one place is either rejected or gives the right answers: it must not crash the process, access
+// memory out of bounds, or give a wrong answer. FUSEC_TEST_MUTANTS is the number of mutants that are tried for each artifact, or "all".
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -28,7 +27,7 @@ struct Mutant {
   std::function<void(Json&)> change;
 };
 
-// What a field could be instead.
+// Other values for a field.
 std::vector<Json> Others(const Json& field) {
   if (field.is_boolean()) return {!field.get<bool>()};
   if (field.is_number_integer()) {
@@ -41,7 +40,7 @@ std::vector<Json> Others(const Json& field) {
           "f64", ""};
 }
 
-// All that can be changed in one place below `place`.
+// All mutants that change one place below `place`.
 void AddMutants(const Json& manifest, const Json::json_pointer& place,
                 std::vector<Mutant>& mutants) {
   const auto add = [&](const std::string& how, const std::function<void(Json&)>& change) {
@@ -75,8 +74,7 @@ void AddMutants(const Json& manifest, const Json::json_pointer& place,
   }
 }
 
-// What no other part of the manifest says a second time, so that another answer is what it asks
-// for.
+// Fields that no other part of the manifest repeats, so that a changed value legitimately changes the answer.
 bool IsSaidOnce(const std::string& what) {
   for (const char* field : {"/transpose_a", "/transpose_b", "/activation"}) {
     if (what.find(field) != std::string::npos) return true;
@@ -198,7 +196,7 @@ void PrintTo(const Made& made, std::ostream* stream) { *stream << made.verb << m
 class ManifestMutation : public testing::TestWithParam<Made> {};
 
 TEST_P(ManifestMutation, IsRefusedOrRight) {
-  // A child has none of its parent's threads, and would have to load oneDNN each time.
+  // Without oneDNN: a child process has none of its parent's threads, and would have to load oneDNN each time.
   setenv("FUSEC_NUM_THREADS", "1", 1);
   setenv("FUSEC_ONEDNN", "0", 1);
   const std::string folder =

@@ -14,7 +14,7 @@
 
 namespace fusec::serving {
 
-// A copy of an artifact in `folder` whose f32 weights are `factor` times as large.
+// Copies an artifact to `folder` with all f32 weights multiplied by `factor`, and returns its path.
 inline std::string WithOtherWeights(const std::string& artifact, const std::string& folder,
                                     float factor) {
   namespace fs = std::filesystem;
@@ -39,7 +39,7 @@ inline std::string WithOtherWeights(const std::string& artifact, const std::stri
   }
   std::ofstream(weights, std::ios::binary) << bytes;
   auto manifest = nlohmann::ordered_json::parse(read(folder + "/manifest.json"));
-  manifest.erase("hash");  // as one that was edited by hand
+  manifest.erase("hash");  // as in a manifest that was edited by hand
   manifest["files"]["weights.safetensors"] = runtime::Hash128(std::as_bytes(std::span(bytes)));
   std::ofstream(folder + "/manifest.json") << manifest;
   return folder;

@@ -1,5 +1,4 @@
-// Random runs on a CUDA driver of our own: FUSEC_PROPERTY_RUNS sets their number,
-// FUSEC_PROPERTY_SEED the first.
+// Random runs on a fake CUDA driver: FUSEC_PROPERTY_RUNS sets their number, FUSEC_PROPERTY_SEED the first seed.
 #include "tests/gpu/random_runs.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +34,7 @@ void AddKernels(FakeGpu& gpu) {
                            {8, 8, 8, 4}};
 }
 
-// With calls that fail, one in so many.
+// Takes random sequences of runs; one in `fails_one_in` driver calls fails.
 void RunSequences(int fails_one_in) {
   constexpr int kSequences = 40, kSteps = 100;
   HandMadeArtifact made;

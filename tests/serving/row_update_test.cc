@@ -1,5 +1,5 @@
-// Rows of tables are updated under runs: what is stored is what `fusec refit` stores, a run sees
-// whole rows, and an update that fails changes nothing.
+// Rows of tables are updated during runs: the same bytes are stored as by `fusec refit`, a run never sees part of an update of a row, and
+// an update that fails changes nothing.
 //
 //   FUSEC_TEST_SECONDS=10                       instead of one second
 //   FUSEC_TEST_DEVICE=cuda                      on the first GPU
@@ -33,7 +33,7 @@ using serving::RunFusec;
 constexpr int64_t kRows = 40, kColumns = 6;
 const std::vector<std::string> kStorages = {"f32", "f16", "bf16", "int8", "int4", "fp8"};
 
-// An element of the tables of a version: six digits, of different size and sign from row to row.
+// An element of the tables of a version: it has six digits, and magnitude and sign differ from row to row.
 float Element(int version, int64_t row, int64_t column) {
   const double x = std::sin(1.7 * static_cast<double>(row * kColumns + column) + version);
   return static_cast<float>(std::round(1e6 * x) / 1e6 * (row % 7 == 3 ? 1000 : 1));
@@ -119,7 +119,7 @@ class RowUpdate : public testing::Test {
     return text ? std::atof(text) : 1;
   }
 
-  // All rows of a table as look-ups give them.
+  // All rows of a table, as look-ups return them.
   static std::vector<float> Rows(const Program& program, const std::string& name) {
     Context context(program);
     std::vector<int64_t> ids(kRows);
@@ -130,7 +130,7 @@ class RowUpdate : public testing::Test {
     return {values.begin(), values.end()};
   }
 
-  // An update by the C ABI, whose memory may be of any kind; what it says.
+  // Makes an update through the C ABI, with any kind of memory; returns its error message.
   static std::string Update(const Program& program, const std::string& table,
                             const std::vector<int64_t>& ids, const std::vector<float>& rows) {
     const fusec_status status =
@@ -278,7 +278,7 @@ TEST_F(RowUpdate, AFileOfWeightsReplacesAllRows) {
   EXPECT_EQ(program_.TableVersion("t_int8"), 2u);
 }
 
-// Of memory of every kind, on a stream too.
+// Updates from every kind of memory, also on a stream.
 TEST_F(RowUpdate, MemoryMayBeOfAnyKind) {
   const HostArray<int64_t> ids(program_, 2);
   const HostArray<float> rows(program_, 2 * kColumns);
@@ -327,8 +327,8 @@ TEST_F(RowUpdate, MemoryMayBeOfAnyKind) {
   check(3);
 }
 
-// Threads look rows up all the time. Every row has one number in all columns, which rises with
-// each update: a run sees whole rows, none older than what was there when it began.
+// Threads look up rows all the time. All columns of a row have the same number, which rises with each update: a run sees whole rows, none
+// older than when the run began.
 TEST_F(RowUpdate, RunsSeeWholeRowsInOrder) {
   constexpr int kThreads = 6;
   std::vector<int64_t> all(kRows);
@@ -386,8 +386,7 @@ TEST_F(RowUpdate, RunsSeeWholeRowsInOrder) {
   std::printf("%d updates beside %lld runs\n", version, static_cast<long long>(runs.load()));
 }
 
-// One thread updates rows, one switches files, others run: every row is one of those that some of
-// them has put there.
+// One thread updates rows, one switches weights files, others run: every row that is read is one that one of these threads wrote.
 TEST_F(RowUpdate, RacesWithFilesOfWeights) {
   std::atomic<bool> is_over = false;
   std::atomic<int64_t> torn = 0;

@@ -93,7 +93,7 @@ std::vector<Request> MakeRequests(const Program& program, int count) {
   Context context(program);
   for (int i = 0; i < count; ++i) {
     std::mt19937 random(static_cast<unsigned>(i));
-    // All symbols of the model are its batch.
+    // Every symbol of the model stands for its batch.
     const std::vector<int64_t> symbols(manifest.symbols.size(), kBatches[i % std::size(kBatches)]);
     Request& request = requests.emplace_back();
     for (const runtime::TensorSignature& input : manifest.inputs) {

@@ -11,32 +11,31 @@
 
 namespace fusec::serving {
 
-// "cpu", or what FUSEC_TEST_DEVICE says: "cuda" on a machine with a GPU.
+// The value of FUSEC_TEST_DEVICE ("cuda" on a machine with a GPU), or "cpu".
 std::string DeviceUnderTest();
 
-// Flags of the compiler that FUSEC_TEST_PLACEMENT ("host" or "device") asks for: where tables lie.
+// The compiler flags for FUSEC_TEST_PLACEMENT ("host" or "device"), which says where tables lie.
 std::string PlacementFlags();
 
-// Runs the program that FUSEC names, else the one of this build, and throws if it fails.
+// Runs the program that the environment variable FUSEC names, or else the program of this build; throws if it fails.
 void RunFusec(const std::string& arguments);
 
-// A DLRM compiled for that device when first asked for. FUSEC_TEST_ARTIFACT names an artifact to take instead. The folder goes away
-// with the process.
+// A DLRM, which the first call compiles for that device. FUSEC_TEST_ARTIFACT names an artifact to use instead. The folder is removed when
+// the process ends.
 const std::string& ServedArtifact();
 
-// Inputs of one call and what a thread alone gets for them. Requests of different seeds differ in
-// every value.
+// The inputs of a call, and the answers that a single thread gets for them. Requests with different seeds differ in every value.
 struct Request {
   std::vector<std::vector<std::byte>> inputs;
   std::vector<std::vector<int64_t>> dims;
   std::vector<std::vector<float>> answers;  // by output
 };
-// For several batches in turn, run one by one on a context of its own.
+// Makes requests for several batches in turn; the answers are computed one by one on a separate context.
 std::vector<Request> MakeRequests(const Program& program, int count);
 
 void Bind(Context& context, const Request& request);
-// Whether these are the request's answers, but for rounding: with the number of threads that share
-// the cores, the order in which a product is summed changes.
+// Whether these are the request's answers, up to rounding: the order of summation in products depends on the number of threads that share
+// the cores.
 bool IsAnswer(const Request& request, size_t output, const float* values);
 
 template <class T>
@@ -48,11 +47,11 @@ void Check(const runtime::Status& status);
 
 // The GPU under test, kept in use while this lives; null on the CPU.
 std::unique_ptr<runtime::CudaContext> OpenGpu();
-// Of the GPU's memory, for all processes; 0 on the CPU.
+// The free bytes of GPU memory, over all processes; 0 on the CPU.
 int64_t FreeDeviceBytes(const runtime::CudaContext* gpu);
-// Memory of this process in use, in bytes.
+// The resident memory of this process, in bytes.
 int64_t ResidentBytes();
-// Sanitizers keep freed memory and shadow what is used, so what is resident then means nothing.
+// False with sanitizers, which keep freed memory and add shadow memory.
 inline constexpr bool kResidentBytesMeanSomething =
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     false;

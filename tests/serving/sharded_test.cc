@@ -1,4 +1,4 @@
-// Models whose tables are spread over shards give the answers of the whole, and change as it does.
+// Models whose tables are spread over shards give the answers of the whole model, also after updates.
 //
 //   FUSEC_TEST_SECONDS=10                       instead of one second
 //   FUSEC_TEST_DEVICE=cuda                      on the first GPU
@@ -196,7 +196,8 @@ TEST_F(ShardedProgram, WhatCrossesIsRoundedWhereAsked) {
   }
 }
 
-// That of `old_path` a refit with the weights of `model`, and an update to that, answer as `anew_path`, which has these weights.
+// A refit of `old_path` with the weights of `model`, and an update to that artifact, give the answers of `anew_path`, which was compiled
+// with these weights.
 void ExpectRefitIsShardingAnew(const std::string& old_path, const std::string& anew_path, const std::string& model,
                                const std::string& refitted_path) {
   RunFusec("refit " + old_path + " --weights " + model + " -o " + refitted_path);
@@ -396,7 +397,7 @@ TEST_P(WideTables, RefitIsShardingAnew) {
 }
 INSTANTIATE_TEST_SUITE_P(Storages, WideTables, testing::Values("", " --table-storage '*=f16'"));
 
-// Ids that a mask or lengths choose, of which only a run tells how many they are.
+// Ids that a mask or lengths choose, whose number is known only at run time.
 constexpr char kCountedModel[] = R"(<ir_version: 10, opset_import: ["" : 20]>
 counted (int64[n, 3] ids, bool[n] is_asked, int64[2] lengths, float[n, 2] x)
     => (float[k, 6] rows, float[k, 6] sums, float[f, 6] first, int64[1, k] places, float[n, 2] twice)

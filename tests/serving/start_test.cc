@@ -1,5 +1,5 @@
-// How soon a process answers, apart from what the driver needs to make its context. Run alone
-// (--gtest_filter='Start.*'), as nothing is new the second time.
+// The time until a process gives its first answer, without the time in which the driver creates its context. Run this test alone
+// (--gtest_filter='Start.*'), since only the first start in a process counts.
 #include <gtest/gtest.h>
 
 #include <chrono>

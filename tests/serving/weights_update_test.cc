@@ -1,5 +1,5 @@
-// New weights under runs: each run sees one set of them, whatever was enqueued before and after,
-// and an update that fails changes nothing.
+// Weights are updated during runs: each run sees one set of weights, whatever is enqueued before and after it, and an update that fails
+// changes nothing.
 //
 //   FUSEC_TEST_SECONDS=10                       instead of one second
 //   FUSEC_TEST_DEVICE=cuda                      on the first GPU
@@ -24,7 +24,7 @@ namespace {
 
 using serving::WithOtherWeights;
 
-// With the weights in the GPU's memory, or in the host's.
+// With the weights in GPU memory, or in host memory.
 class FakeGpuUpdate : public runtime::FakeGpuTest, public testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
@@ -42,7 +42,7 @@ class FakeGpuUpdate : public runtime::FakeGpuTest, public testing::WithParamInte
     ASSERT_TRUE(context.BindOutput(0, y.data(), y.size() * sizeof(float), false));
     ASSERT_TRUE(context.RunAsync(stream));
   }
-  // By what the weights of y = x + weights were multiplied.
+  // The factor by which the weights of y = x + weights were multiplied.
   static float Factor(const std::vector<float>& x, const std::vector<float>& y) {
     const float factor = (y[0] - x[0]) / 10;
     for (size_t i = 0; i < x.size(); ++i) {
@@ -66,7 +66,7 @@ TEST_P(FakeGpuUpdate, RunsSeeTheWeightsOfTheirTurn) {
     for (int round = 0; round < 3; ++round) {
       std::vector<float> y_own(kBatch), y_given(kBatch), y_late(kBatch);
       const float before = round % 2 == 0 ? 1 : 2, after = 3 - before;
-      // The fake GPU runs nothing until somebody waits for it.
+      // The fake GPU executes nothing until something waits for it.
       Start(*own, x_, y_own, static_cast<CUstream>(own->executor().stream()));
       Start(*given, x_, y_given, stream);
       ASSERT_TRUE(program->UpdateWeights(round % 2 == 0 ? other : path_));
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Placement, FakeGpuUpdate, testing::Bool(),
 using Clock = std::chrono::steady_clock;
 using serving::Request;
 
-// Threads run all the time while the weights go to and fro.
+// Threads run all the time while the weights change back and forth.
 class UpdatesUnderLoad : public testing::Test {
  protected:
   static constexpr int kThreads = 6, kRequests = 12;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Groups the failures of a work folder by what fusec says, and writes for each class the smallest model that shows it.
+"""Groups the failures of a work folder by fusec's message, and writes the smallest model for each group.
 
     .deps/zoo/bin/python tests/zoo/classes.py FOLDER [--work FOLDER] [--fusec PROGRAM]
 
-FOLDER/CLASSES.md names the classes, most models first; a model that stands there already is not made again.
+FOLDER/CLASSES.md lists the groups, those with most models first; a model that exists already is not made again.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main():
 
 
 def class_of(reason):
-    """What is said, without names of nodes; of an op, only the op."""
+    """The message without names of nodes; of an op, only the name of the op."""
     unsupported = re.findall(r"unsupported op: (\w+)|unsupported ops?: (\w+)", reason)
     words = re.sub(r"^node \S+ \((\w+)\): ", r"\1: ", reason)
     return f"unsupported op {''.join(unsupported[0])}" if unsupported else shape_of(words)

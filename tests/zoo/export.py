@@ -1,4 +1,4 @@
-"""Exports one model with one of torch's exporters, and draws the inputs to judge it by."""
+"""Exports one model with one of torch's exporters, and draws inputs for judging it."""
 
 import numpy
 import onnx
@@ -11,7 +11,7 @@ OPSETS = {"ts": 17, "dynamo": 20}
 
 
 def export(model, exporter, folder):
-    """Writes model.onnx, and inputs.N.npz for each of the model's sizes, by the names of the inputs that are left in the graph."""
+    """Writes model.onnx, and inputs.N.npz for each of the model's sizes, with the names of the inputs that are left in the graph."""
     torch.manual_seed(7)
     module = model.make().eval()
     spread(module)
@@ -36,7 +36,7 @@ def export(model, exporter, folder):
 
 
 def warm_up(folder):
-    """Loads what both exporters load at their first use, before the forks that would each load it again."""
+    """Loads the modules that both exporters load at their first use, before the forks, each of which would load them again."""
     from model import Model, floats
 
     for exporter in EXPORTERS:
@@ -44,7 +44,7 @@ def warm_up(folder):
 
 
 def spread(module):
-    """Weights that a library starts at or near zero would make every answer right: those become random."""
+    """Makes weights random that a library initializes at or near zero, since they would make every answer right."""
     with torch.no_grad():
         for name, weight in module.named_parameters():
             if weight.is_floating_point() and (weight.numel() < 2 or weight.std() < 0.02):

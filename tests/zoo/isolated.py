@@ -1,4 +1,4 @@
-"""A function in a process of its own: whatever it does, the caller lives on."""
+"""Runs a function in a process of its own, so that the caller survives whatever it does."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ PR_SET_PDEATHSIG = 1  # a signal for the child when its parent ends
 
 
 class Failed(Exception):
-    """What stopped the function, in one line; `kind` is error, signal or timeout."""
+    """Why the function failed, in one line; `kind` is error, signal or timeout."""
 
     def __init__(self, kind, text):
         super().__init__(text)
@@ -22,7 +22,7 @@ class Failed(Exception):
 
 
 def isolated(function, *arguments, seconds=300, gibibytes=8, log=os.devnull):
-    """The function's result. It runs in a fork with a limit of time and of memory; its output goes to the file `log`."""
+    """The result of the function, which runs in a fork with limits of time and memory; its output goes to the file `log`."""
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""What fusec and onnxruntime make of one export: one row of the table."""
+"""Judges one export with fusec and onnxruntime; the result is one row of the table."""
 
 import dataclasses
 import os
@@ -24,7 +24,7 @@ class Row:
     exporter: str
     verdict: str = ""
     reason: str = ""
-    onnxruntime: str = ""  # how many of the input files it runs, and why not the others
+    onnxruntime: str = ""  # the number of input files that it runs, and why it does not run the others
     launches_before: str = ""
     launches_cpu: str = ""
     launches_gpu: str = ""
@@ -62,7 +62,7 @@ class Outcome:
 
     @property
     def reason(self):
-        """fusec's own first line that is no warning."""
+        """The first line of fusec's output that is not a warning."""
         lines = [line for line in self.text.split("\n") if line.strip() and "fusec: warning:" not in line]
         words = first_line(lines[0] if lines else "no word").removeprefix("fusec: ").removeprefix("error: ")
         words = re.sub(r"^\S*model\.onnx: ", "", words)
@@ -103,7 +103,7 @@ def judge(fusec, row, folder, gpu_target):
 
 
 def by_onnxruntime(folder):
-    """The input files that onnxruntime runs, and a word about it."""
+    """The input files that onnxruntime runs, and a remark about them."""
     files = sorted(folder.glob("inputs.*.npz"))
     ran, why = [], ""
     for file in files:
@@ -156,7 +156,7 @@ def _cpu(fusec, row, folder, artifact, ran):
 
 
 def _one_judge_agrees(check):
-    """Whether all differences are from the interpreter, or all from onnxruntime: then the two differ from each other."""
+    """Whether all differences are from only one of interpreter and onnxruntime, so that these two differ from each other."""
     judges = {line.split()[2] for line in check.output.split("\n") if re.search(r"\bFAIL\b", line) and len(line.split()) > 3}
     return len(judges & {"interpreter", "onnxruntime"}) == 1
 

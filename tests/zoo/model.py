@@ -1,4 +1,4 @@
-"""What a file of libraries/ yields: models, each a module with its inputs.
+"""The type of the models that the files of libraries/ yield: a module with its inputs.
 
 An input's shape mixes numbers with names of dims: ids("history", "batch", "seq", below=50). A name becomes a dynamic axis of the export, and
 data is drawn for any sizes of the names. Data is valid: an id lies in its table, a mask has a first part of ones and a rest of zeros.
@@ -9,18 +9,18 @@ from typing import Any, Callable
 
 import torch
 
-SIZES = ({"batch": 4, "seq": 6}, {"batch": 9, "seq": 11})  # of the export, and others to judge it by
+SIZES = ({"batch": 4, "seq": 6}, {"batch": 9, "seq": 11})  # the sizes of the export, and other sizes for judging it
 
 
 @dataclasses.dataclass(frozen=True)
 class Input:
     name: str
     shape: tuple
-    draw: Callable[[tuple], torch.Tensor]  # from the sizes of the shape
+    draw: Callable[[tuple], torch.Tensor]  # draws data for the sizes of the shape
 
     @property
     def dynamic(self):
-        """Axis -> name, of those that are dynamic."""
+        """Axis -> name, for the dynamic axes."""
         return {axis: dim for axis, dim in enumerate(self.shape) if isinstance(dim, str)}
 
     def data(self, sizes):
@@ -70,7 +70,7 @@ class Model:
 
 
 class Called(torch.nn.Module):
-    """The module as a function from tensors to a tuple of tensors, whatever it takes and returns."""
+    """Wraps a module as a function from tensors to a tuple of tensors, whatever it takes and returns."""
 
     def __init__(self, module, call):
         super().__init__()
@@ -89,6 +89,6 @@ def tensors_of(value):
 
 
 def by_name(*inputs):
-    """The call of a module that takes one dict, of tensors by the names of the inputs."""
+    """Calls a module that takes one dict of tensors by the names of the inputs."""
     names = [one.name for one in inputs]
     return lambda module, *tensors: module(dict(zip(names, tensors)))

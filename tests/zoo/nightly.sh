@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes an environment of its own in .deps/zoo (about 6 GB), then exports, compiles and verifies the models of many libraries.
+# Makes an environment in .deps/zoo (about 6 GB), then exports, compiles and verifies the models of many libraries.
 #   usage: tests/zoo/nightly.sh [flags of run.py; -h lists them]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -9,7 +9,7 @@ stamp=$environment/requirements.txt
 if ! cmp -s "$here/requirements.txt" "$stamp"; then
   printf '[zoo] installing the libraries into .deps/zoo\n' >&2
   /usr/bin/python3 -m venv "$environment"
-  # --no-deps: the list is whole, and leaves out what a library asks for only to train (ray, tensorflow).
+  # --no-deps: the list is complete, and leaves out packages that a library needs only for training (ray, tensorflow).
   "$environment/bin/pip" install -q --disable-pip-version-check --no-deps -r "$here/requirements.txt"
   cp "$here/requirements.txt" "$stamp"
 fi

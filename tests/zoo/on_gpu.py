@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compiles kept exports for the GPU of this machine, and holds their answers there against the interpreter and onnxruntime.
+"""Compiles kept exports for the GPU of this machine, and compares their answers there with the interpreter and onnxruntime.
 
     python3 tests/zoo/on_gpu.py FOLDER [--fusec PROGRAM] [--target GPU] [--jobs N] [--seconds S] [--table FILE]
 
-FOLDER is one that run.py made (LIBRARY/MODEL.EXPORTER/model.onnx with inputs.N.npz). Three commands per export: `fusec verify --device cuda`
-with each file of inputs, the same with random inputs at batches 1, 5 and 64, and `--per-fusion`, which compares each kernel alone. It needs
-numpy and onnxruntime for this Python. Exports that were not begun after S seconds are counted as left out. It exits with 1 if one crashed or
-is wrong.
+FOLDER is a folder that run.py made (LIBRARY/MODEL.EXPORTER/model.onnx with inputs.N.npz). Each export takes three commands: `fusec verify
+--device cuda` with each file of inputs, the same with random inputs at batches 1, 5 and 64, and `--per-fusion`, which compares each kernel
+alone. This needs numpy and onnxruntime. Exports that are not begun within S seconds are counted as left out. Exits with 1 if an export
+crashes or is wrong.
 """
 
 import argparse
@@ -27,12 +27,12 @@ CHECKS = {"random": [], "per-fusion": ["--per-fusion"]}
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=pathlib.Path, help="of exports")
+    parser.add_argument("folder", type=pathlib.Path, help="folder of exports")
     parser.add_argument("--fusec", type=pathlib.Path, default=HERE.parents[1] / "build/fusec", help="program to judge (default: build/fusec)")
     parser.add_argument("--target", default="sm_90a", help="its architecture (default: sm_90a)")
     parser.add_argument("--jobs", type=int, default=8, help="exports at once (default: 8)")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no export after this time")
-    parser.add_argument("--table", type=pathlib.Path, help="write a table there, too")
+    parser.add_argument("--table", type=pathlib.Path, help="also write a table to this file")
     arguments = parser.parse_args()
     fusec = Fusec(arguments.fusec)
     until = time.monotonic() + arguments.seconds

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the smallest model that it finds which fusec refuses for the same reason, or that crashes it in the same way.
+"""Reduces a model to the smallest one it finds that fusec rejects for the same reason, or that crashes it in the same way.
 
     .deps/zoo/bin/python tests/zoo/reduce.py MODEL.onnx SMALL.onnx [--fusec PROGRAM] [-- FLAGS OF FUSEC]
 
-Nodes behind the one that fails go, nodes in front of it become inputs one after the other. What follows from constants and shapes alone
-stays so: made an input, it would be another failure. Great weights become inputs.
+Nodes after the failing one are removed, and results of nodes before it become inputs, one after the other. Values that depend only on
+constants and shapes stay as they are, since as inputs they would cause another failure. Large weights become inputs.
 """
 
 import argparse
@@ -51,7 +51,7 @@ class Judge:
         self.folder = tempfile.TemporaryDirectory()
 
     def reason(self, model):
-        """What fusec says, without names and numbers; empty if the model compiles."""
+        """The message of fusec without names and numbers; empty if the model compiles."""
         path = pathlib.Path(self.folder.name) / "model.onnx"
         try:
             onnx.save(model, path)
@@ -65,7 +65,7 @@ class Judge:
 
 
 def shape_of(words):
-    """The sentence without what differs from model to model."""
+    """The message without the parts that differ from model to model."""
     words = re.sub(r"^.*?\.onnx: ", "", words.removeprefix("fusec: "))
     words = re.sub(r'"[^"]*"', '"x"', words)
     words = re.sub(r"\[[^\]]*\]", "[..]", words)
@@ -81,7 +81,8 @@ def clean(model):
 
 
 def with_nodes(model, nodes, outputs=None):
-    """The model of these nodes: what none of them makes is an input or an initializer, what none of them reads an output."""
+    """The model of these nodes: values that none of them makes are inputs or initializers, and values that none of them reads are
+    outputs."""
     graph = model.graph
     made = {name for node in nodes for name in node.output if name}
     read = {name for node in nodes for name in reads(node)}
@@ -143,7 +144,7 @@ def cut_in_front(model, fails):
 
 
 def bypass_each(model, fails, data):
-    """Without the nodes that the failure does not need, each replaced by what it reads."""
+    """The model without the nodes that the failure does not need, each of which is replaced by its operand."""
     changed = True
     while changed:
         changed = False
@@ -157,7 +158,7 @@ def bypass_each(model, fails, data):
 
 
 def values_of_data(model):
-    """Values that depend on what the inputs hold, rather than on shapes and constants alone."""
+    """Values that depend on the contents of the inputs, rather than only on shapes and constants."""
     data = {one.name for one in model.graph.input}
     for node in model.graph.node:
         if node.op_type not in ("Shape", "Size") and data & set(reads(node)):

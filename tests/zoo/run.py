@@ -3,7 +3,8 @@
 
     tests/zoo/nightly.sh [--only PATTERN] [--jobs N] [--target GPU] [--fusec PROGRAM] [--work FOLDER] [--table FILE]
 
-It goes on where it stopped: an export is kept in the work folder, a judgement as long as the program is the same.
+An interrupted run continues where it stopped: exports are kept in the work folder, and verdicts are kept as long as the program is the
+same.
 """
 
 import argparse
@@ -38,7 +39,7 @@ def main():
     tag = hashlib.sha256(arguments.fusec.read_bytes()).hexdigest()[:16]
     libraries = [name for name in LIBRARIES if not arguments.library or name in arguments.library]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        # One process per library, because its import is what costs most; a fork of it per model.
+        # One process per library, since importing it costs most, and a fork of it per model.
         for _ in pool.map(lambda name: one_library(name, arguments, tag), libraries):
             pass
     rows = kept_rows(arguments.work, tag)
@@ -130,12 +131,12 @@ def write_table(path, rows):
 
 
 def plain(text):
-    """Without tabs, colours, addresses and paths of this machine, which would differ in every table."""
+    """The text without tabs, colors, addresses and paths of this machine, which would differ in every table."""
     return re.sub(r"\x1b\[\d*m|object at 0x\w+|Load model from \S+ failed:", "", text).replace("\t", " ")
 
 
 def print_counts(rows):
-    """Verdicts by library, as a table of Markdown."""
+    """Prints the number of verdicts by library, as a Markdown table."""
     libraries = sorted({row.library for row in rows})
     counts = collections.Counter((row.library, row.verdict) for row in rows)
     verdicts = [verdict for verdict in VERDICTS if any(counts[library, verdict] for library in libraries)]
@@ -147,7 +148,7 @@ def print_counts(rows):
 
 
 def say(text):
-    # In a library's process stderr is its log; progress belongs to whoever watches.
+    # In a library's process, stderr is its log; progress goes to the original stderr.
     print(f"{time.strftime('%H:%M:%S')} {text}", file=PROGRESS, flush=True)
 
 

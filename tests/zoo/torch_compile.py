@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the models of libraries/ by torch.compile(backend="fusec") on the CPU, at both sizes, beside PyTorch itself, and writes one line for each:
+"""Runs the models of libraries/ with torch.compile(backend="fusec") on the CPU at both sizes, compares them with PyTorch, and writes one
+line for each:
 
     fused     fusec ran all of its graphs, and the answers are PyTorch's
     partly    PyTorch ran some of them; the FallbackWarnings say why
@@ -34,7 +35,7 @@ from model import Called  # noqa: E402
 
 LIBRARIES = sorted(file.stem for file in (HERE / "libraries").glob("*.py"))
 SECONDS = 600
-ROUNDING = {"rtol": 1e-3, "atol": 1e-4}  # of f32 through some layers; a wrong op is far beyond it
+ROUNDING = {"rtol": 1e-3, "atol": 1e-4}  # rounding of f32 through some layers; a wrong op differs by far more
 
 
 def run(model):
@@ -95,7 +96,7 @@ def differ(answer, wanted):
 
 @contextlib.contextmanager
 def first_of_equals():
-    """Where it is used, torch.topk chooses the first of equal numbers; it leaves open which."""
+    """While this is active, torch.topk chooses the first of equal numbers, which PyTorch leaves open."""
 
     def topk(x, k, dim=-1, largest=True, sorted=True):
         values, places = torch.sort(x, dim=dim, descending=largest, stable=True)
@@ -106,7 +107,7 @@ def first_of_equals():
 
 
 def run_library(name, pattern):
-    """Rows of a library, in a process of its own, with a fork of it for each model."""
+    """The rows of a library, made in a process of its own, with a fork of it for each model."""
     for model in importlib.import_module(f"libraries.{name}").models():
         if not re.search(pattern, f"{name}/{model.name}"):
             continue
@@ -121,7 +122,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="PATTERN", help="models whose LIBRARY/MODEL matches this regular expression")
     parser.add_argument("--library", action="append", choices=LIBRARIES, help="only this one (may be given again)")
-    parser.add_argument("--table", type=pathlib.Path, help="write the rows to this file, too")
+    parser.add_argument("--table", type=pathlib.Path, help="also write the rows to this file")
     arguments = parser.parse_args()
     rows = []
     for library in arguments.library or LIBRARIES:

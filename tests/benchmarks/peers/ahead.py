@@ -1,7 +1,8 @@
-"""Compiles for max-autotune ahead, several cells at a time: what a cell's process makes of a minute is mostly Python's work.
+"""Compiles several cells at a time for max-autotune, ahead of their measurement: compiling a cell takes a minute, mostly in one Python
+thread.
 
-What is compiled stays in PyTorch's caches, where the process that is measured later finds it. The kernels among which
-max-autotune chooses are timed one at a time all the same, under a lock, so that no process disturbs another's choice.
+The compiled code stays in PyTorch's caches, where the process that is measured later finds it. The kernels among which max-autotune chooses
+are still timed one at a time, under a lock, so that no process disturbs the choice of another.
 """
 import fcntl
 import os
@@ -11,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contest import Failure, PREPARE_SECONDS, WORKER_OF, Worker
 
 PEER = "torch-max"
-COMPILERS = "4"  # processes that each of these starts; by default as many as there are cores
+COMPILERS = "4"  # compiler processes per job; PyTorch's default is the number of cores
 
 
 def compile_ahead(jobs, at_a_time, environment, lock, log, say):
-    """Of each job (cell, model, precision, merged, inputs) the cell and the seconds that compiling took; not of those that fail."""
+    """The cell and the seconds of compiling for each job (cell, model, precision, merged, inputs), without jobs that fail."""
     environment = {**environment, "TORCHINDUCTOR_COMPILE_THREADS": COMPILERS, "FUSEC_BENCHMARK_LOCK": str(lock)}
 
     def compile_one(job):
@@ -39,7 +40,7 @@ def compile_ahead(jobs, at_a_time, environment, lock, log, say):
 
 
 def share_gpu():
-    """In a worker: times kernels under the lock that its environment names, if it does."""
+    """In a worker: makes PyTorch time kernels under the lock that the environment names, if it names one."""
     path = os.environ.get("FUSEC_BENCHMARK_LOCK")
     if path is None:
         return
@@ -55,8 +56,8 @@ def share_gpu():
 
 
 class Turn:
-    """A lock between processes, which a thread that holds it may take again: what is timed may choose kernels of its own first (a long
-    sum that max-autotune cuts into parts)."""
+    """A lock between processes that a thread may take again while it holds it: a timed candidate may itself choose kernels first (such as a
+    long sum that max-autotune splits)."""
 
     def __init__(self, path):
         self.path, self.threads, self.depth = path, threading.RLock(), 0

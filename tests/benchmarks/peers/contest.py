@@ -1,4 +1,4 @@
-"""Contestants as the benchmark sees them: fusec by its program, the others by a worker process each."""
+"""The contestants of the benchmark: fusec, run by its program, and the others, each in a worker process."""
 import json
 import os
 import select
@@ -14,12 +14,12 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 WORKER_OF = {"torch-eager": "torch", "torch-compile": "torch", "torch-max": "torch", "xla": "jax",
              "xla-scan": "jax", "onnxruntime": "onnxruntime"}
-PREPARE_SECONDS = {"torch-max": 240}  # longest wait; of others:
+PREPARE_SECONDS = {"torch-max": 240}  # the longest wait; for others:
 OTHER_SECONDS = 120
 
 
 class Failure(Exception):
-    """What a contestant could not do; recorded with the cell."""
+    """The failure of a contestant; recorded with the cell."""
 
 
 class Worker:
@@ -78,7 +78,7 @@ def spread_of(samples):
 
 
 def error_of(result, reference):
-    """Of a result against the same in double precision, whose shapes may differ in dims of 1."""
+    """The error of a result against the double-precision result; their shapes may differ in dims of size 1."""
     result, reference = (np.load(path).astype(np.float64).ravel() for path in (result, reference))
     if result.shape != reference.shape:
         raise Failure(f"the result has {result.size} values, expected {reference.size}")
@@ -88,7 +88,7 @@ def error_of(result, reference):
 
 
 def run(command, seconds, environment=None):
-    """The command's stdout; its last line of stderr is the failure."""
+    """Returns the stdout of the command; if it fails, the last line of stderr is the reason of the Failure."""
     try:
         child = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=environment)
     except subprocess.TimeoutExpired:
@@ -100,7 +100,7 @@ def run(command, seconds, environment=None):
 
 
 class Fusec:
-    """One artifact, for every batch of a group."""
+    """One artifact for all batches of a group."""
 
     def __init__(self, program, folder, target, device, cache):
         self.program, self.folder, self.target, self.device = program, folder, target, device
@@ -116,7 +116,7 @@ class Fusec:
         return {"compile_s": time.perf_counter() - begin}
 
     def measure(self, batches, inputs, seconds, outputs):
-        """Per batch what the bench verb says, and where its first answer lies."""
+        """By batch, the output of `fusec bench`, and the path of the answer to the first set of inputs."""
         shutil.rmtree(outputs, ignore_errors=True)
         command = [self.program, "bench", self.folder, "--device", self.device, "--json", "--seconds", seconds,
                    "--output", outputs]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""One answer of a peer in a fresh process, as a user without a server has it, and the calls behind it.
+"""Computes one answer with a peer in a fresh process, as a user without a server would, and then times further calls.
 
 usage: first_answer.py torch-eager|torch-compile|xla|context MODEL.onnx INPUTS.npz SECONDS
 
-Prints "answered", and then {"p50": .., "p99": .., "version": ..}, the microseconds of calls from host memory to host memory.
-`context` only creates a CUDA context and prints how many seconds that took.
+Prints "answered", and then {"p50": .., "p99": .., "version": ..} with the microseconds of calls from host memory to host memory. `context`
+only creates a CUDA context and prints the seconds that this took.
 """
 import ctypes
 import json

@@ -29,7 +29,7 @@ def mlp(p, name, x):
 
 
 def rows_of(p, table, ids):
-    """Without the checks of ids that XLA would otherwise add to every look-up."""
+    """A look-up without the range checks of ids that XLA adds by default."""
     return p[f"tables.{table}.weight"].at[ids].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
@@ -41,7 +41,7 @@ def look_up(p, config, ids):
 
 
 def layer_norm(x, weight=None, bias=None):
-    """Statistics in float32, as the others have them."""
+    """Layer normalization with statistics in float32, as in the other frameworks."""
     wide = x.astype(jnp.float32)
     centred = wide - wide.mean(-1, keepdims=True)
     y = centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + EPSILON)
@@ -82,7 +82,7 @@ def lola(config, p, x):
 
 
 def attention(q, k, v):
-    """Causal; by cuDNN's flash attention where it can be had, as PyTorch has its own."""
+    """Causal attention; uses cuDNN's flash attention where it is available, since PyTorch uses its own."""
     if q.dtype == jnp.float16 and jax.default_backend() == "gpu":
         try:
             return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="cudnn")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""JAX's XLA as a contestant: a jitted function called asynchronously, and a scan over eight sets of inputs in one
-call, whose host cost is an eighth."""
+"""JAX's XLA as a contestant: a jitted function that is called asynchronously, and one call of a scan over eight sets of inputs, which
+divides the host's cost by eight."""
 import gc
 import os
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # PyTorch and fusec want memory, too
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leaves GPU memory for PyTorch and fusec
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -18,12 +18,12 @@ import suite  # noqa: E402
 import jax_models  # noqa: E402
 from worker import WARM_SECONDS, count_for, load_inputs, repeat, serve  # noqa: E402
 
-# XLA multiplies float32 in TF32 unless it is asked for more.
+# By default XLA multiplies float32 numbers in TF32.
 PRECISIONS = {"highest": "highest", "high": "default", "fp16": "default"}
 
 
 def narrow(array):
-    """JAX's ids are int32."""
+    """The array with int64 ids converted to int32, which JAX uses."""
     return array.astype(np.int32) if array.dtype == np.int64 else array
 
 
@@ -39,7 +39,7 @@ class Prepared:
         return self.function(self.weights, *inputs)
 
     def timed(self, count):
-        """Microseconds of a call, of `count` that are waited for once."""
+        """The microseconds per call of `count` calls that are waited for once."""
         begin = time.perf_counter()
         for _ in range(count):
             result = self.call_next()
@@ -47,7 +47,7 @@ class Prepared:
         return (time.perf_counter() - begin) * 1e6 / count
 
     def call(self):
-        """From arrays of the host to the result there."""
+        """A call from NumPy arrays to the result as a NumPy array."""
         begin = time.perf_counter()
         np.asarray(self.function(self.weights, *self.host[self.turn]))
         self.turn = (self.turn + 1) % len(self.host)
@@ -63,7 +63,7 @@ class Prepared:
 
 
 class PreparedScan(Prepared):
-    """One call that goes round all sets."""
+    """One call for all sets of inputs."""
 
     def __init__(self, function, weights, host):
         stacked = [np.stack(arrays) for arrays in zip(*host)]
@@ -87,7 +87,7 @@ class Handler:
         return {"jax": jax.__version__, "devices": [str(device) for device in jax.devices()]}
 
     def load(self, model, precision, merged):
-        """The function and its weights, unless they are there."""
+        """Loads the function and its weights, unless they are loaded."""
         self.unload()
         self.precision = precision
         begin = time.perf_counter()
@@ -101,7 +101,7 @@ class Handler:
         return {"load_s": time.perf_counter() - begin}
 
     def unload(self):
-        """All but the weights, which the next group may want, too."""
+        """Drops everything except the weights, which the next group may need, too."""
         self.prepared = {}
         jax.clear_caches()
         gc.collect()

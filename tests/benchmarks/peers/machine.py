@@ -1,4 +1,4 @@
-"""What is measured, and what a result is recorded with: machine, GPU, driver, versions, date and commit."""
+"""Describes what is measured, for the results: machine, GPU, driver, versions, date and commit."""
 import datetime
 import os
 import platform
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def said(*command):
-    """The command's stdout, or None where it cannot be had."""
+    """The stdout of the command, or None if it fails."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
@@ -24,7 +24,7 @@ def gpu_facts():
 
 
 def native_target():
-    """fusec's name of this machine's GPU."""
+    """fusec's name for this machine's GPU."""
     facts = gpu_facts()
     if facts is None:
         raise SystemExit("nvidia-smi finds no GPU; --device cpu tries this script out on the CPU")
@@ -33,10 +33,10 @@ def native_target():
 
 
 def parse_arguments(parser):
-    """What `parser` reads, and which fusec and device to measure: fusec, device, target, commit."""
+    """The arguments that `parser` reads, and what to measure: fusec, device, target, commit."""
     parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--target", help="of fusec; default: the GPU's")
+    parser.add_argument("--target", help="target of fusec; default: that of the GPU")
     parser.add_argument("--commit", help="recorded with the results; default: that of the git checkout")
     arguments = parser.parse_args()
     arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")

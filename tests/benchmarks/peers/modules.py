@@ -1,4 +1,4 @@
-"""What the families' modules in PyTorch share."""
+"""Code that the PyTorch modules of the families share."""
 from torch import nn
 
 ALPHA = 0.5
@@ -21,5 +21,5 @@ def look_up(tables, ids):
 
 
 def sum_bags(tables, ids, sizes):
-    """Of each table the sum of the rows that its next columns of ids name."""
+    """For each table, the sum of the rows for its columns of ids."""
     return [table(bag).sum(1) for table, bag in zip(tables, ids.split(sizes, 1))]

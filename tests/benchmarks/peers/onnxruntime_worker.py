@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""onnxruntime's CUDA provider as a contestant, under the CUDA graph that it captures itself where it can."""
+"""onnxruntime's CUDA provider as a contestant, with the CUDA graph that it captures itself where it can."""
 import gc
 import time
 
@@ -10,8 +10,8 @@ from worker import WARM_SECONDS, count_for, load_inputs, repeat, serve
 
 
 class Prepared:
-    """A session, its inputs and output bound on the GPU. A captured graph reads where its inputs were, so that
-    every sample copies another set there first, outside its time."""
+    """A session with inputs and output bound to GPU memory. A captured graph reads its inputs from fixed addresses, so every sample first
+    copies another set there, which is not timed."""
 
     def __init__(self, model, precision, sets, graph):
         options = ort.SessionOptions()
@@ -30,7 +30,7 @@ class Prepared:
         self.unsynchronised.add_run_config_entry("disable_synchronize_execution_providers", "1")
 
     def bind(self, like):
-        """A graph writes where its output was, which must be memory of ours."""
+        """A captured graph writes its output to a fixed address, which must be memory that this process owns."""
         self.result = ort.OrtValue.ortvalue_from_numpy(like, "cuda", 0)
         self.binding.bind_ortvalue_output(self.output, self.result)
 
@@ -44,7 +44,7 @@ class Prepared:
         return self.binding.copy_outputs_to_cpu()[0]
 
     def timed(self, count):
-        """Microseconds of a run, of `count` behind one another on one set of inputs."""
+        """The microseconds per run of `count` runs in a row on one set of inputs."""
         self.refill()
         self.session.run_with_iobinding(self.binding)
         begin = time.perf_counter()

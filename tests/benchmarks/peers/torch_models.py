@@ -158,7 +158,7 @@ class TwoTower(nn.Module):
 
 
 class DlrmRequest(nn.Module):
-    """Split by hand: inputs of the user have one row for all items, or one for each."""
+    """The model split by hand: inputs of the user have one row for all items, or one row per item."""
 
     def __init__(self, config):
         super().__init__()
@@ -169,7 +169,7 @@ class DlrmRequest(nn.Module):
         self.history = nn.Embedding(config["rows"][-1], dim)
         self.attention = nn.ModuleDict({name: nn.Linear(dim, dim) for name in "qkv"})
         self.item = mlp([13, *config["bottom"]], nn.ReLU())
-        self.of_user = config["tower"][-1] + dim  # columns of the top
+        self.of_user = config["tower"][-1] + dim  # the columns of the top MLP that belong to the user
         self.top = mlp([self.of_user + config["bottom"][-1] + dim * (len(config["rows"]) - count), *config["top"]], nn.Sigmoid())
 
     def forward(self, user_dense, user_ids, history, item_dense, item_ids):
@@ -190,7 +190,7 @@ FAMILIES = {"lecture": Lecture, "dot": Dot, "dcnv2": Dcnv2, "lora_mlp": LoraMlp,
 
 
 def load(family, config, weights, device):
-    """The module on `device`, its parameters from numpy arrays by name; without adapters if `weights` has none."""
+    """The module on `device`, with parameters from numpy arrays by name; without adapters if `weights` has none."""
     if not any(name.endswith(".A") for name in weights):
         config = {**config, "rank": 0} if "rank" in config and family != "dcnv2" else config
     with torch.device("meta"):

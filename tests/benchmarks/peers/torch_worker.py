@@ -28,7 +28,7 @@ def synchronize():
 
 
 def capture(calls, pool):
-    """One CUDA graph of `calls`, and their results."""
+    """Captures `calls` in one CUDA graph; returns the graph and their results."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
         results = [call() for call in calls]
@@ -36,7 +36,7 @@ def capture(calls, pool):
 
 
 class Prepared:
-    """A function on eight sets of inputs: one graph of all eight calls, a graph of each, and one whose inputs are copied in."""
+    """A function with eight sets of inputs: one graph of all eight calls, one graph for each, and one whose inputs are copied in."""
 
     def __init__(self, function, sets):
         self.function, self.sets = function, sets
@@ -59,7 +59,7 @@ class Prepared:
         self.turn = 0
 
     def timed(self, launch, count, calls):
-        """Microseconds on the GPU per call of `count` launches that make `calls` calls each."""
+        """The microseconds on the GPU per call, for `count` launches of `calls` calls each."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         for _ in range(count):
@@ -73,7 +73,7 @@ class Prepared:
         self.turn = (self.turn + 1) % len(self.single)
 
     def call_graph(self):
-        """From pinned inputs to the synchronised result in pinned memory."""
+        """A call from inputs in page-locked memory to the result in page-locked memory, including the synchronization."""
         begin = time.perf_counter()
         for source, target in zip(self.host[self.turn], self.inputs):
             target.copy_(source, non_blocking=True)
@@ -84,7 +84,7 @@ class Prepared:
         return (time.perf_counter() - begin) * 1e6
 
     def call_plain(self):
-        """The same without a graph, as a user calls a module."""
+        """The same without a CUDA graph, as a user calls a module."""
         begin = time.perf_counter()
         inputs = [x.to(DEVICE, non_blocking=True) for x in self.host[self.turn]]
         self.result.copy_(self.function(*inputs), non_blocking=True)
@@ -127,7 +127,7 @@ class Handler:
         return {"torch": torch.__version__, "cuda": torch.version.cuda, "python": sys.version.split()[0], "gpu": names}
 
     def load(self, model, precision, merged):
-        """The module, unless it is there; for fp32 products in TF32 if `precision` is "high"."""
+        """Loads the module, unless it is loaded; fp32 products use TF32 if `precision` is "high"."""
         self.unload()
         torch.set_float32_matmul_precision("high" if precision == "high" else "highest")
         begin = time.perf_counter()
@@ -140,7 +140,7 @@ class Handler:
         return {"load_s": time.perf_counter() - begin}
 
     def unload(self):
-        """All but the module, which the next group may want, too."""
+        """Drops everything except the module, which the next group may need, too."""
         self.prepared = {}
         torch._dynamo.reset()
         gc.collect()
@@ -149,7 +149,7 @@ class Handler:
         return {}
 
     def reference(self, model, inputs, outputs):
-        """Answers in double precision, of the weights as they are in the file."""
+        """The answers in double precision, with the weights as stored in the file."""
         family, config, _, weights = suite.read_weights(model, False)
         module = torch_models.load(family, config, weights, DEVICE).double()
         for tensors, path in zip(sets_of(inputs), outputs):
@@ -163,7 +163,7 @@ class Handler:
         return {}
 
     def compiled(self, peer, sets):
-        """The module as `peer` calls it, compiled for these inputs' shape, and the seconds that took."""
+        """The module as `peer` calls it, compiled for the shape of these inputs, and the seconds of compiling."""
         torch._dynamo.reset()
         begin = time.perf_counter()
         function = self.module
@@ -174,12 +174,12 @@ class Handler:
         return function, time.perf_counter() - begin
 
     def compile(self, peer, inputs):
-        """Leaves what is compiled for these inputs' shape in PyTorch's caches."""
+        """Compiles for the shape of these inputs, which fills PyTorch's caches."""
         with torch.no_grad():
             return {"compile_s": self.compiled(peer, sets_of(inputs))[1]}
 
     def prepare(self, key, peer, inputs, output):
-        """Compiles for these inputs' shape, captures the graphs, writes the answer of the first inputs."""
+        """Compiles for the shape of these inputs, captures the graphs, and writes the answer to the first inputs."""
         sets = sets_of(inputs)
         with torch.no_grad():
             function, compile_s = self.compiled(peer, sets)
@@ -193,7 +193,7 @@ class Handler:
             np.save(output, prepared.single[0][1][0].cpu().numpy())
             repeat(0.05, prepared.call_plain)
             plain = repeat(0.1, prepared.call_plain)
-        prepared.function = None  # its compiled code goes with the next reset; the graphs stay
+        prepared.function = None  # the next reset drops its compiled code; the graphs stay
         self.prepared[key] = prepared
         return {"compile_s": compile_s, "call_plain_us": plain}
 

@@ -1,4 +1,4 @@
-"""The side of a contestant's process: requests come as lines of JSON on stdin, answers go the same way to stdout."""
+"""The contestant's side of a worker process: requests arrive as lines of JSON on stdin, and answers are lines of JSON on stdout."""
 import json
 import os
 import sys
@@ -7,11 +7,11 @@ import traceback
 
 import numpy as np
 
-WARM_SECONDS = 0.05  # of work before a measurement, after which the GPU's clock has risen
+WARM_SECONDS = 0.05  # seconds of work before a measurement, so that the GPU's clock has risen
 
 
 def serve(handler):
-    """Calls handler.OP(**arguments) for every request {"op": OP, ...}. Whatever libraries print goes to stderr."""
+    """Calls handler.OP(**arguments) for every request {"op": OP, ...}. Output of libraries goes to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -35,7 +35,7 @@ def load_inputs(paths):
 
 
 def repeat(seconds, sample, least=5):
-    """Samples of `sample()`, at least that many, for about that long."""
+    """The results of repeated calls of `sample()`, at least that many, for about that long."""
     samples = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(samples) < least:
@@ -44,5 +44,5 @@ def repeat(seconds, sample, least=5):
 
 
 def count_for(first_us, sample_us=2000):
-    """How many runs of `first_us` make a sample of some two milliseconds, a multiple of 8."""
+    """The number of runs of `first_us` microseconds that take about two milliseconds, as a multiple of 8."""
     return max(1, round(sample_us / max(first_us, 0.1) / 8)) * 8

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the models of attention that need no torch, from the graphs of models/ and the ones below: NAME.onnx in this folder."""
+"""Writes the attention models that need no torch to NAME.onnx in this folder, from the graphs of models/ and those below."""
 import math
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ from family_graphs import heads_of, keys_last, tokens_of  # noqa: E402
 
 
 def shared(b, x, tokens, groups, heads, size):
-    """Heads that share keys or values in groups: [batch, groups, tokens, size] as [batch, heads, tokens, size]."""
+    """Repeats keys or values that groups of heads share: [batch, groups, tokens, size] to [batch, heads, tokens, size]."""
     x = b.node("Unsqueeze", heads_of(b, x, tokens, groups, size), b.ints(2))
     one = [1, 1, heads // groups, 1, 1]
     x = b.node("Expand", x, b.ints(*one))
@@ -23,7 +23,7 @@ def shared(b, x, tokens, groups, heads, size):
 
 
 def history(b, config):
-    """A target asks a history of which each member of the batch has a length: one query, grouped heads."""
+    """A target attends to a history, whose length differs for each member of the batch: one query, grouped heads."""
     heads, groups, size, tokens = (config[key] for key in ("heads", "groups", "size", "tokens"))
     target, past, lengths = b.input([heads * size]), b.input([tokens, 32]), b.input([], integer=True)
     q = heads_of(b, b.node("Unsqueeze", target, b.ints(1)), 1, heads, size)
@@ -35,7 +35,7 @@ def history(b, config):
 
 
 def window(b, config):
-    """Squared ReLU of scores instead of softmax, of keys up to `reach` tokens back that a mask lets through."""
+    """Attention by the squared ReLU of scores instead of softmax, to unmasked keys at most `reach` tokens back."""
     heads, size, tokens, reach = (config[key] for key in ("heads", "size", "tokens", "reach"))
     width = heads * size
     x, mask = b.input([tokens, width]), b.input([tokens], integer=True)

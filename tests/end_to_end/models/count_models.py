@@ -1,11 +1,12 @@
-"""Writes the models of this folder whose sizes inside are run-time data: python tests/end_to_end/models/count_models.py (with onnx)."""
+"""Writes the models of this folder with inner sizes that depend on data: python tests/end_to_end/models/count_models.py (needs onnx)."""
 
 import pathlib
 
 import numpy as np
 import onnx
 
-# Clicked items ask those that were not clicked: scores have two axes that a mask counts, and both kinds of rows are joined.
+# Clicked items attend to items that were not clicked: a mask determines the sizes of both axes of the scores, and the rows of both kinds
+# are concatenated.
 MASKED_PAIRS = """<ir_version: 10, opset_import: ["" : 20]>
 masked_pairs (float[n, 8] items, bool[n] clicked) => (float[p, 8] asked, float[p, q] scores, float[all, 8] joined) {
   ignored = Not (clicked)
@@ -18,7 +19,7 @@ masked_pairs (float[n, 8] items, bool[n] clicked) => (float[p, 8] asked, float[p
   joined = Concat <axis = 0> (asked, others)
 }"""
 
-# Each different pair of ids is looked up once.
+# Each distinct pair of ids is looked up once.
 UNIQUE_ROWS = """<ir_version: 10, opset_import: ["" : 20]>
 unique_rows (int64[n, 2] pairs) => (float[n, 4] rows, float[k, 4] different, int64[k] counts) {
   zero = Constant <value_int = 0> ()

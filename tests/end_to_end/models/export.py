@@ -1,10 +1,11 @@
-"""Makes the models of this folder: small torch modules of the DLRM and LoRA families, through both exporters.
+"""Makes the models of this folder from small torch modules of the DLRM and LoRA families, with both exporters.
 
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch onnx onnxscript
     /tmp/torch/bin/python tests/end_to_end/models/export.py [NAME ...]
 
-torch 2.15 (2.13 for bi_lstm and gru4rec) made the files that are checked in, and makes the same again, but for names of values in the dynamo exports of EmbeddingBag,
-which follow Python's hashes (PYTHONHASHSEED). Tables and widths are tiny: the ops and shapes are what is tested.
+The committed files were made with torch 2.15 (2.13 for bi_lstm and gru4rec), which gives the same files again, except for names of values
+in the dynamo exports of EmbeddingBag, which depend on Python's hashes (PYTHONHASHSEED). Tables and widths are tiny, since only ops and
+shapes are tested.
 """
 
 import os
@@ -28,7 +29,7 @@ MODELS = {
 
 
 def export(name, kind, exporter):
-    """exporter: ts or dynamo, with .float16 or .bfloat16 behind it for a model of that type."""
+    """Exports a model; exporter: ts or dynamo, with .float16 or .bfloat16 appended for a model of that type."""
     torch.manual_seed(7)
     how, _, dtype = exporter.partition(".")
     model, inputs = kind().eval(), kind.inputs()
@@ -49,7 +50,7 @@ def export(name, kind, exporter):
 
 
 def strip(path):
-    """Leaves out the stack traces that dynamo writes beside every node: folders of this machine."""
+    """Removes the stack traces that dynamo writes for every node, which contain folders of this machine."""
     import onnx
 
     def strip_graph(graph):

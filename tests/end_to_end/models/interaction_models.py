@@ -1,4 +1,4 @@
-"""Features that meet each other: dots, factorisation machines, crosses, attention; towers and experts behind them."""
+"""Models with feature interactions (dot products, factorization machines, crosses, attention), towers and experts."""
 
 import torch
 import torch.nn as nn
@@ -8,7 +8,7 @@ from layers import BATCH, StackedTable, ids, mlp
 
 
 class DotTriangle(nn.Module):
-    """DLRM: pairwise dots, the triangle below the diagonal picked by lists of indices."""
+    """DLRM with pairwise dot products, whose lower triangle is gathered by lists of indices."""
 
     inputs = lambda: (torch.randn(4, 7), ids(4, 5))
     dims = [BATCH, BATCH]
@@ -30,7 +30,7 @@ class DotTriangle(nn.Module):
 
 
 class DeepFm(nn.Module):
-    """Factorisation machine by square of sum minus sum of squares, beside a tower with batch norm."""
+    """A factorization machine (square of sum minus sum of squares), and a tower with batch norm."""
 
     inputs = lambda: (ids(4, 5),)
     dims = [BATCH]
@@ -52,7 +52,7 @@ class DeepFm(nn.Module):
 
 
 class DcnMixture(nn.Module):
-    """DCNv2: low-rank cross layers, a gated mixture of experts, plain weight matrices on the left."""
+    """DCNv2: low-rank cross layers with a gated mixture of experts, whose weight matrices are left operands."""
 
     inputs = lambda: (torch.randn(4, 24),)
     dims = [BATCH]
@@ -81,7 +81,7 @@ class DcnMixture(nn.Module):
 
 
 class Cin(nn.Module):
-    """xDeepFM: outer products compressed by convolutions of width 1."""
+    """xDeepFM: outer products that convolutions of width 1 compress."""
 
     inputs = lambda: (ids(4, 5),)
     dims = [BATCH]
@@ -129,7 +129,7 @@ class AutoInt(nn.Module):
 
 
 class TwoTowers(nn.Module):
-    """Retrieval: a tower over the features of either side, which differ in number; the cosine of their results."""
+    """Retrieval: one tower for each side, with different numbers of features, and the cosine of their results."""
 
     inputs = lambda: (torch.randn(4, 5), ids(4, 6))
     dims = [BATCH, BATCH]

@@ -1,4 +1,4 @@
-"""What several of these models are made of."""
+"""Layers that several of these models share."""
 
 import torch
 import torch.nn as nn

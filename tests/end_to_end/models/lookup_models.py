@@ -1,4 +1,4 @@
-"""Ids on their way to rows of tables: lists of known ids, hashes, bags, two batches."""
+"""Models with different kinds of look-ups: lists of known ids, hashes, bags, two batches."""
 
 import torch
 import torch.nn as nn
@@ -7,7 +7,7 @@ from layers import BATCH, ids, mlp
 
 
 class IdList(nn.Module):
-    """Ids looked up in a list of known ones by comparing and argmax; others hashed by a remainder."""
+    """Ids that are looked up in a list of known ids by comparison and argmax; unknown ids are hashed by a remainder."""
 
     inputs = lambda: (ids(4, 3, below=50),)
     dims = [BATCH]
@@ -30,7 +30,7 @@ class IdList(nn.Module):
 
 
 class IndexHash(nn.Module):
-    """The lecture's index hash for four features: lists of 10 to 700 ids, with repeats; unknown ids are row 0."""
+    """The index hash of lecture_dlrm for four features: lists of 10 to 700 ids with repeats; unknown ids use row 0."""
 
     inputs = lambda: (torch.randn(4, 3), ids(4, 4, below=1000))
     dims = [BATCH, BATCH]
@@ -73,7 +73,7 @@ class Bags(nn.Module):
 
 
 class EmbeddingBags(nn.Module):
-    """nn.EmbeddingBag over bags of any length: sum, weighted sum, mean, max; and of three ids each."""
+    """nn.EmbeddingBag over bags of any length (sum, weighted sum, mean, max), and over bags of three ids each."""
 
     inputs = lambda: (torch.randn(4, 6), ids(9), torch.tensor([0, 3, 3, 7]), torch.rand(9),
                       ids(7), torch.tensor([0, 0, 4, 5]), ids(4, 3))  # fmt: skip
@@ -121,7 +121,7 @@ class OffsetBags(nn.Module):
 
 
 class Requests(nn.Module):
-    """Two batches: users of requests, and candidates that name their request."""
+    """Two batches: the users of requests, and candidates that give the index of their request."""
 
     inputs = lambda: (torch.randn(3, 10), ids(7, below=3), ids(7, below=50))
     dims = [{0: "requests"}, {0: "candidates"}, {0: "candidates"}]

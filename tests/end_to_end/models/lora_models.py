@@ -1,4 +1,4 @@
-"""Low-rank adapters: beside the layers of transformers, and one for each row."""
+"""Models with low-rank adapters: in transformers, and with an adapter for each row."""
 
 import math
 
@@ -21,7 +21,7 @@ class Lora(nn.Module):
 
 
 class LoraAttention(nn.Module):
-    """A transformer block with adapters on q, v and the MLP, and an additive mask from integers."""
+    """A transformer block with adapters on q, v and the MLP, and an additive mask that is computed from integers."""
 
     inputs = lambda: (torch.randn(4, 6, 16), torch.ones(4, 6, dtype=torch.long))
     dims = [SEQUENCE, SEQUENCE]
@@ -55,7 +55,7 @@ class RmsNorm(nn.Module):
 
 
 class LoraLlama(nn.Module):
-    """Grouped heads, rotary positions, SwiGLU, RMS norms by hand, tied output weights."""
+    """Grouped heads, rotary positions, SwiGLU, RMS norms spelled out in ops, tied output weights."""
 
     inputs = lambda: (ids(4, 6, below=40),)
     dims = [SEQUENCE]
@@ -90,7 +90,7 @@ class LoraLlama(nn.Module):
 
 
 class LoraPerRow(nn.Module):
-    """Every row names its adapter; a second adapter is an input of free rank."""
+    """Every row gives the id of its adapter; a second adapter is an input with a free rank."""
 
     inputs = lambda: (torch.randn(4, 24), ids(4, below=5), torch.randn(24, 3), torch.randn(3, 32))
     dims = [BATCH, BATCH, {1: "rank"}, {0: "rank"}]

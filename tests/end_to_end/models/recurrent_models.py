@@ -1,4 +1,4 @@
-"""Sequences that recurrent layers read step by step."""
+"""Models with recurrent layers."""
 
 import torch
 import torch.nn as nn
@@ -27,7 +27,7 @@ class Gru4Rec(nn.Module):
 
 
 class BiLstm(nn.Module):
-    """Histories of their own lengths, read in both directions; the last states meet in a tower."""
+    """Histories of different lengths, read in both directions; a tower reads the last states."""
 
     inputs = lambda: (ids(3, 7, below=50), torch.tensor([7, 3, 1]))
     dims = [SEQUENCE, BATCH]

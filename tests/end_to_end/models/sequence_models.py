@@ -30,7 +30,7 @@ class Din(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Learned positions of at most 50, a pre-norm encoder layer under a padding mask, causal attention."""
+    """At most 50 learned positions, a pre-norm encoder layer with a padding mask, and causal attention."""
 
     inputs = lambda: (ids(4, 6, below=29),)
     dims = [SEQUENCE]

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Puts small faults into passes and planners, one at a time, and says which judge finds each.
+"""Puts small faults into passes and planners, one at a time, and reports which judge finds each.
 
 usage: run.py [--build FOLDER] [--only WORDS] [--first N] [--faults N] [--ask PROGRAM:TESTS] [--work FOLDER] [--jobs N] [--minutes N]
               [--table FILE.md]
        run.py --compile --work FOLDER      compiles and links what the judges need, and asks none
        run.py --check      every fault still names text that its file has exactly once; builds nothing
 
-A fault changes one place of one source file; no file of the checkout is touched. The judges are linked with the compiler as a library, and
-before it with `libfault.so`: what that has takes the place of what the library has. Each fault is such a file, of its source file alone, so that a
-judge is linked once. All are kept in FOLDER, which another machine may go on with that has neither the build nor its libraries.
+A fault changes one place of one source file; no file of the checkout is modified. The judges are linked with the compiler as a shared
+library, and before it with `libfault.so`, whose functions replace those of the library. Each fault is one such file, compiled from the
+changed source file alone, so that judges are linked only once. All files are kept in FOLDER, with which another machine can continue that
+has neither the build nor its libraries.
 
-Judges run in order of speed until one that compares answers finds the fault; goldens, which only see that a text is another, run for each fault
-and are named beside it. The test that found it must fail once more, and pass without the fault. Seconds are of a processor, so that other work on the
-machine changes neither a verdict nor the table. Exit code 1: a fault that no judge of answers finds, unless its line in faults.txt says why none
-can.
+Judges run in order of speed until one that compares answers finds the fault. Goldens, which only detect that a text has changed, run for
+each fault and are listed separately. The test that found a fault must fail a second time, and pass without the fault. Times are seconds of
+CPU time, so that other work on the machine changes neither a verdict nor the table. Exit code 1: no judge of answers finds some fault, and
+its entry in faults.txt gives no reason for that.
 """
 
 import argparse
@@ -36,8 +37,8 @@ import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
-MOST_SECONDS = 900  # of a processor, for the process of one judge. One that takes longer has found nothing
-MOST_SECONDS_ASLEEP = 7200  # on the clock, for one that waits and never goes on
+MOST_SECONDS = 900  # CPU time for the process of one judge; one that takes longer counts as having found nothing
+MOST_SECONDS_ASLEEP = 7200  # wall-clock time, for a process that hangs
 ENDLESS, CRASHES = "does not end", " crashes"
 os.environ.setdefault("FUSEC_PROPERTY_RUNS", "100")  # random graphs of each property
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of a judge, of which as many run as there are processors
@@ -50,9 +51,9 @@ class Judge(typing.NamedTuple):
     settings: dict = {}  # of the environment
 
 
-# What sees that a text is another: graphs behind passes, kernels.
+# Judges that detect a changed text: graphs after passes, kernels.
 GOLDENS = [Judge("graphs", "passes_tests", "All/Passes.*"), Judge("kernels", "codegen_tests", "Goldens.TextsAreTheSame")]
-# What compares answers, or weights that are made again by what a pass says it made them of; the fastest first.
+# Judges that compare answers, or weights that are recomputed as passes recorded it; the fastest first.
 JUDGES = [
     Judge("lineage", "passes_tests", "*Lineage*"),
     Judge("cases of passes", "property_tests", "PassesProperty.EachPassChanges*"),
@@ -74,7 +75,7 @@ JUDGES = [
           "Attention*:Emulation.ProductsAreRight:CodegenProperty.Candidates*:CodegenProperty.Products*"),
     Judge("emulation", "property_tests", "Attention*:BlockProgram*", {"FUSEC_PROPERTY_DEVICE": "emulation"}),
 ]
-OF_GRAPHS = 4  # the first judges, which look at graphs alone or at those of cases
+OF_GRAPHS = 4  # number of judges, at the beginning of the list, that look only at graphs
 
 
 class Fault:
@@ -93,7 +94,7 @@ class Fault:
 
 
 def read_faults():
-    """Blocks of `FILE: what goes wrong`, `- right`, `+ wrong` and, where no answer can tell, `= why`."""
+    """Reads blocks of `FILE: what goes wrong`, `- right text`, `+ wrong text` and, if no answer can show the fault, `= why`."""
     faults = []
     for block in (HERE / "faults.txt").read_text().split("\n\n"):
         lines = [line for line in block.splitlines() if line and not line.startswith("#")]
@@ -106,18 +107,18 @@ def read_faults():
 
 
 class Builder:
-    """Keeps in `folder` the judges, and of each fault a library, by the commands of the build."""
+    """Builds the judges, and a library for each fault, in `folder`, with the commands of the build."""
 
     def __init__(self, build, folder):
         self.build, self.folder = build, folder
 
     def library_folder(self, fault):
-        """Where libfault.so is; without a fault, an empty one."""
+        """The folder of a fault's libfault.so; without a fault, that of an empty one."""
         key = f"{fault.file}|{fault.apply()}" if fault else "none"
         return self.folder / "faults" / hashlib.sha256(key.encode()).hexdigest()[:16]
 
     def library(self, fault):
-        """The folder of libfault.so, which it makes if it is not there."""
+        """The folder of libfault.so, which is built if it does not exist."""
         folder = self.library_folder(fault)
         if not (folder / "libfault.so").exists():
             folder.mkdir(parents=True, exist_ok=True)
@@ -141,7 +142,7 @@ class Builder:
         for option in ("-o", "-c"):
             at = words.index(option)
             del words[at:at + 2]
-        return [*words, "-Wno-error", "-w"]  # what a fault leaves unused
+        return [*words, "-Wno-error", "-w"]  # a fault may leave something unused
 
     def link_command(self, program):
         commands = subprocess.run(["ninja", "-t", "commands", program], cwd=self.build, capture_output=True, text=True, check=True)
@@ -161,7 +162,7 @@ class Builder:
             words = self.link_command(program)
             of_compiler = [word for word in words if "/fusec_compiler.dir/" in word]
             if not compiler.exists():
-                # What reads ONNX stays with the program: protobuf's archive makes no library.
+                # Code that reads ONNX stays in the program, since protobuf's static archive cannot go into a shared library.
                 archives = [word for word in words if word.endswith(".a") and re.search(r"fusec_(templates|runtime)|LLVM", word)]
                 self.call(["c++", "-shared", "-s", *lld, "-Wl,-soname,libcompiler.so", *of_compiler, *archives, "-fopenmp", "-lz", "-ldl", "-o", compiler],
                           "the compiler as a library")
@@ -178,7 +179,7 @@ class Builder:
 
 
 def run_limited(words, cwd, environment):
-    """The exit status, what was printed, and the seconds of a processor."""
+    """The exit status, the output, and the seconds of CPU time."""
     with tempfile.TemporaryFile() as output:
         limit = (MOST_SECONDS, MOST_SECONDS + 10)
         process = subprocess.Popen(words, cwd=cwd, env=environment, stdout=output, stderr=subprocess.DEVNULL,
@@ -193,7 +194,7 @@ def run_limited(words, cwd, environment):
 
 
 def ask(judge, folder, library, cwd):
-    """What the judge finds with the library, or None; and the seconds that it took."""
+    """What the judge finds with the library, or None; and the seconds of CPU time."""
     words = [str(folder / judge.program), f"--gtest_filter={judge.tests}", "--gtest_fail_fast"]
     environment = os.environ | judge.settings | {"LD_LIBRARY_PATH": f"{library}:{folder}"}
     code, output, seconds = run_limited(words, cwd, environment)
@@ -209,7 +210,7 @@ def ask(judge, folder, library, cwd):
 
 
 def judges_of(fault):
-    """In their order. Plans and kernels change no graph, so that what judges graphs comes last there."""
+    """The judges in their order. Faults in plans and kernels change no graph, so judges of graphs come last for them."""
     judges = JUDGES if fault.file.startswith("passes/") else JUDGES[OF_GRAPHS:] + JUDGES[:OF_GRAPHS]
     return judges[:OF_GRAPHS] if fault.equal else judges
 
@@ -250,8 +251,8 @@ def main():
     parser.add_argument("--ask", metavar="PROGRAM:TESTS", help="these tests alone, and no goldens: property_tests:CaseGraphs.*")
     parser.add_argument("--work", type=pathlib.Path, help="a folder that keeps what was linked and answered: a run that was ended goes on there")
     parser.add_argument("--compile", action="store_true", help="compile and link only")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="judges that run at a time")
-    parser.add_argument("--minutes", type=float, default=10**6, help="ask no judge after so many")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of judges that run at the same time")
+    parser.add_argument("--minutes", type=float, default=10**6, help="after this time, start no judge")
     parser.add_argument("--table", type=pathlib.Path)
     arguments = parser.parse_args()
     faults = read_faults()
@@ -292,7 +293,7 @@ class OutOfTime(Exception):
 
 
 class Answers:
-    """What judges have said so far, kept in a file, so that a run that was ended goes on."""
+    """The verdicts so far, kept in a file, so that an interrupted run can continue."""
 
     def __init__(self, file):
         self.file, self.lock = file, threading.Lock()

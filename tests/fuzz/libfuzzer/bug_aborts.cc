@@ -1,4 +1,4 @@
-// In the place of compiler/support/check.cc, which exits at once: libFuzzer keeps the input that led to an abort().
+// Replaces compiler/support/check.cc, which exits at once: libFuzzer keeps an input that led to an abort().
 #include <cstdio>
 #include <cstdlib>
 

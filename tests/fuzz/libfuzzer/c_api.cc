@@ -1,6 +1,6 @@
-// Any sequence of calls of the C face on a small artifact for the CPU, one with tables or one with adapters, with any numbers, names,
-// pointers that may be null, and dims: every call gives a status, and what succeeds may be followed by anything. Memory that is handed
-// over is as large as the dims say.
+// Makes arbitrary sequences of calls of the C API on a small artifact for the CPU, with tables or with adapters, with arbitrary numbers,
+// names, dims, and pointers that may be null. Every call must return a status, and any call may follow. Memory that is passed to the API is
+// as large as the dims say.
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -13,7 +13,7 @@
 namespace fusec {
 namespace {
 
-// Decisions that are read from the input, 0 behind its end.
+// Decisions that are read from the input; they are 0 after its end.
 class Decisions {
  public:
   Decisions(const uint8_t* data, size_t size) : data_(data), end_(data + size) {}
@@ -41,7 +41,7 @@ fusec_program* Load(const std::string& artifact) {
   return program;
 }
 
-// An artifact on the disk, of which a program waits that no input has changed: to load one takes longer than all calls of an input.
+// An artifact on the disk, with a loaded program that no input has changed: loading takes longer than all calls of an input.
 class Artifact {
  public:
   explicit Artifact(const std::string& path) : path_(path), keeps_code_open_(Load(path)) {}
@@ -60,11 +60,11 @@ class Artifact {
 
  private:
   const std::string path_;
-  fusec_program* const keeps_code_open_;  // which programs share
+  fusec_program* const keeps_code_open_;  // keeps the code loaded that programs share
   fusec_program* waiting_ = nullptr;
 };
 
-// A program with a context, and the memory that was bound to it.
+// A program with a context, and the memory that is bound to it.
 class Session {
  public:
   explicit Session(Artifact& artifact) : artifact_(artifact), program_(artifact.Take()) {
@@ -155,7 +155,7 @@ class Session {
            std::to_string(status));
     if (status != FUSEC_OK) Expect(*fusec_last_error() != '\0' && !std::strchr(fusec_last_error(), '\n'), fusec_last_error());
   }
-  // One, or a number that is none and that C++ lets a fusec_dtype have.
+  // A dtype, or an invalid number that a fusec_dtype can hold in C++.
   static fusec_dtype AnyDtype(Decisions& decisions) { return static_cast<fusec_dtype>(decisions.Byte() % 16); }
   static int Int(Decisions& decisions) { return static_cast<int>(decisions.Number()); }
   fusec_program* Program(Decisions& decisions) { return decisions.Byte() == 255 ? nullptr : program_; }
@@ -167,7 +167,7 @@ class Session {
     return which == 255 ? nullptr : kNames[which % std::size(kNames)];
   }
 
-  // Any dims, of at most kMostElements elements where they are all that is checked.
+  // Arbitrary dims; at most kMostElements elements if nothing else is checked.
   std::vector<int64_t> Dims(Decisions& decisions) {
     std::vector<int64_t> dims(decisions.Byte() % 5);
     for (int64_t& dim : dims) dim = decisions.Number();

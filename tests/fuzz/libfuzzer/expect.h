@@ -1,4 +1,4 @@
-// What a fuzzer holds to be true of every input.
+// A condition that must hold for every input of a fuzzer.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Any text as IR, mostly a text some of whose tokens were changed: a graph that is the same text when it is printed and parsed again,
-// or an error that names the line. The verifier says of each graph what is wrong with it, if anything.
+// Parses any text as IR, mostly a valid text with changed tokens. The result must be a graph that gives the same text when it is printed,
+// parsed and printed again, or an error that names the line. Each graph also goes through the verifier.
 #include <random>
 #include <vector>
 
@@ -41,7 +41,7 @@ std::string AnyWord(const std::string& text, const std::vector<Place>& tokens, c
   }
 }
 
-// One token, or all up to the next comma, bracket or line, is left out, exchanged or doubled.
+// Removes, replaces or duplicates a token, or everything up to the next comma, bracket or line end.
 std::string Changed(const std::string& text, const std::vector<Place>& tokens, Random& random) {
   const Place token = tokens[random() % tokens.size()];
   size_t end = token.end;

@@ -1,4 +1,4 @@
-// A file that is not on a disk, for readers that want a path.
+// A file in memory, for readers that take a path.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// Any bytes as an ONNX model, mostly a model that was changed: a graph whose text is a graph again, or an error of bounded lines that
-// name the file. A file beside it is there for external data.
+// Imports any bytes as an ONNX model, mostly a changed valid model. The result must be a graph whose text can be parsed again, or an error
+// with a bounded number of lines that name the file. A file beside the model serves for external data.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMostLines = 32;  // of an error: 20 problems, how many more, and sizes that would fit
 constexpr size_t kExternalBytes = 64;
 
-// A folder in memory, which goes when the process ends.
+// A folder in memory, which is removed when the process ends.
 class ModelFolder {
  public:
   ModelFolder() {

@@ -1,4 +1,4 @@
-// Changes of ONNX models that leave them messages of protobuf, so that a fuzzer gets behind the parser.
+// Changes ONNX models so that they stay valid protobuf messages, and a fuzzer gets past the parser.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -7,12 +7,13 @@
 
 namespace fusec {
 
-// Changes one thing. Half of the changes are of any message, by reflection: a field is set, cleared, or, where it is repeated, an
-// element is left out, doubled, exchanged with another, or taken from elsewhere in the model. The others know what a model is: nodes
-// of an op with operands and attributes as its schema has them, operands that are there, small constants, dims and opsets.
+// Makes one change. Half of the changes apply to any message, by reflection: a field is set or cleared, or an element of a repeated field
+// is removed, duplicated, swapped with another, or copied from elsewhere in the model. The other half are specific to models: they add
+// nodes with operands and attributes that match the op's schema, replace operands by existing values, and change small constants, dims and
+// opsets.
 void MutateModel(onnx::ModelProto& model, std::mt19937_64& random);
 
-// Adds nodes, initializers or functions of another model.
+// Copies nodes, initializers or functions from another model.
 void CrossModels(onnx::ModelProto& model, const onnx::ModelProto& other, std::mt19937_64& random);
 
 }  // namespace fusec

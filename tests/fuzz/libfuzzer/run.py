@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs the fuzzers, each for some minutes, and says how many inputs each tried.
+"""Runs each fuzzer for some minutes, and reports how many inputs it tried.
 
 usage: run.py [--build FOLDER] [--fusec PROGRAM] [--minutes M] [--only NAME,...] [--jobs N] [--at-once] [--corpus FOLDER] [--report FILE] [--keep]
 
---jobs N has N processes of each, which learn from each other. A process that finds something is started anew; --at-once runs all fuzzers
-side by side. Seeds are the inputs of corpus/, the files of artifacts that are compiled here, and for `onnx` and `ir` the small models
-and texts of other tests. What a fuzzer learns stays in --corpus, from which another run goes on; --keep puts the least of it that
-covers as much into corpus/. An input that fails lies beside it, and its command is printed. --report writes a table as FILE.md, and
-the same as FILE.json. Exit code 1: something was found.
+--jobs N runs N processes of each fuzzer, which share new inputs. A process that finds something is restarted. --at-once runs all fuzzers at
+the same time. Seeds are the inputs of corpus/, the files of artifacts that this script compiles, and for `onnx` and `ir` the small models
+and texts of other tests. New inputs stay in --corpus, from which another run continues; --keep copies the smallest set of them with the
+same coverage to corpus/. A failing input is kept beside them, and the command that repeats it is printed. --report writes a table to
+FILE.md, and the same to FILE.json. Exit code 1: something was found.
 """
 
 import argparse
@@ -24,15 +24,15 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2] if len(HERE.parents) > 2 else HERE
-MOST_SEED_BYTES = 1 << 16  # fuzzers want short inputs
-MOST_KEPT_BYTES = 1 << 10  # of an input in corpus/
-MOST_STARTS = 20  # of one process that finds something each time
-# What the C face loads, and whose files are seeds: arguments of `fusec compile`.
+MOST_SEED_BYTES = 1 << 16  # fuzzers work best with short inputs
+MOST_KEPT_BYTES = 1 << 10  # size limit of an input in corpus/
+MOST_STARTS = 20  # starts of a process that finds something each time
+# Artifacts that the C API loads, and whose files are seeds, as arguments of `fusec compile`.
 ARTIFACTS = {
     "tables": ["tests/end_to_end/models/deep_fm.ts.onnx", "--updatable", "*"],
     "adapters": ["models/lora_mlp.ts.onnx", "--adapters", "slots=2,rank=8"],
 }
-# Of each fuzzer: files of artifacts, files below the root, and the bytes that an input may have.
+# For each fuzzer: files of artifacts, files below the root, and the most bytes of an input.
 FUZZERS = {
     "c_api": ([], [], 1 << 12),
     "ir": ([], ["tests/passes/**/*.ir", "tests/codegen/**/*.ir"], 1 << 13),
@@ -59,7 +59,7 @@ def compile_artifacts(fusec, folder):
 
 
 def seed(name, artifacts, folder):
-    """Puts the seeds of a fuzzer into the folder that its corpus grows in."""
+    """Copies the seeds of a fuzzer to the folder of its corpus."""
     folder.mkdir(parents=True, exist_ok=True)
     of_artifacts, below_root, most_bytes = FUZZERS[name]
     files = [*HERE.glob(f"corpus/{name}/*"), *(file for pattern in of_artifacts for file in artifacts.glob(f"*/{pattern}")),
@@ -76,14 +76,14 @@ def program_of(build, name):
 
 
 def call(program, arguments, artifacts):
-    """What libFuzzer printed, and its exit code."""
+    """The output of libFuzzer, and its exit code."""
     environment = {**SANITIZERS, **os.environ, "FUSEC_FUZZER_ARTIFACTS": str(artifacts), "OMP_NUM_THREADS": "1"}
     done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, errors="replace")
     return done.stderr, done.returncode
 
 
 def fuzz_process(program, folder, artifacts, seconds):
-    """What one process did until the time was over: inputs, edges that it covered, and what it printed of each finding."""
+    """The work of one process until the time was over: number of inputs, covered edges, and its output for each finding."""
     end = time.monotonic() + seconds
     inputs, covered, findings = 0, 0, []
     most_bytes = FUZZERS[folder.name][2]
@@ -101,7 +101,7 @@ def fuzz_process(program, folder, artifacts, seconds):
 
 
 def headline(text):
-    """The line that says best what was found, and the file that holds the input."""
+    """The most telling line about a finding, and the file with the input."""
     said = re.search(r"^(does not hold: .*|fusec: bug .*|.*runtime error: .*|SUMMARY: .*|==\d+== ?ERROR: .*)$", text, re.MULTILINE)
     file = re.search(r"Test unit written to (\S+)", text)
     return f"{said[1] if said else 'ended'} ({file[1] if file else 'no input was written'})"
@@ -136,7 +136,7 @@ def write_report(file, rows):
 
 
 def keep(program, folder, artifacts):
-    """The least inputs of `folder` that cover as much as all short ones."""
+    """Keeps the smallest set of inputs of `folder` with the same coverage as all short ones."""
     kept = HERE / "corpus" / folder.name
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)
@@ -147,12 +147,12 @@ def keep(program, folder, artifacts):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-libfuzzer", help="or a folder that has the programs")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-libfuzzer", help="folder that has the programs")
     parser.add_argument("--fusec", type=pathlib.Path, default=ROOT / "build/fusec")
-    parser.add_argument("--minutes", type=float, default=2, help="of each fuzzer")
-    parser.add_argument("--only", default="", help="the fuzzers of these names, between commas")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of each fuzzer")
-    parser.add_argument("--at-once", action="store_true", help="all fuzzers side by side")
+    parser.add_argument("--minutes", type=float, default=2, help="minutes for each fuzzer")
+    parser.add_argument("--only", default="", help="comma-separated names of fuzzers")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes of each fuzzer")
+    parser.add_argument("--at-once", action="store_true", help="run all fuzzers at the same time")
     parser.add_argument("--corpus", type=pathlib.Path)
     parser.add_argument("--report", type=pathlib.Path)
     parser.add_argument("--keep", action="store_true")

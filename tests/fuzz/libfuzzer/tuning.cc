@@ -1,5 +1,5 @@
-// Any text as tuning.json, mostly JSON some of whose values were changed: measurements that are the same text when they are written
-// and read again, or an error of one line that names the file.
+// Reads any text as tuning.json, mostly valid JSON with changed values. The result must be measurements that give the same text when they
+// are written, read and written again, or an error of one line that names the file.
 #include <nlohmann/json.hpp>
 #include <random>
 

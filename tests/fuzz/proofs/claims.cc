@@ -1,8 +1,7 @@
-// What the index simplifier claims of random expressions, as SMT-LIB: that an expression is what it
-// was simplified from, that it is never negative, that it lies in an interval, each for all values
-// of symbols within their ranges. prove.py has Z3 look for a counterexample. The two sides are
-// built apart: the simplified one by the functions of compiler/index, the other as text from the
-// same choices.
+// Writes what the index simplifier claims about random expressions as SMT-LIB: that an expression equals the one from which it was
+// simplified, that it is never negative, or that it lies in an interval, each for all values of symbols in their ranges. prove.py lets Z3
+// look for a counterexample. The two sides are built independently: the simplified one by the functions of compiler/index, the other one as
+// text, from the same random choices.
 //
 // usage: index_claims FIRST_SEED COUNT      a claim is one line: {"seed", "claim", "ranges": [SMT],
 // "text", "smt"}
@@ -16,7 +15,7 @@
 namespace fusec {
 namespace {
 
-// An expression as the simplifier has it, and as nothing has simplified it.
+// An expression as the simplifier has it, and without any simplification.
 struct Twin {
   Expr expr;
   std::string plain;
@@ -76,7 +75,7 @@ class Claims {
     if (ranges_.ProvenLess(twin.expr, other.expr))
       Say("less", twin, "(< " + twin.plain + " " + other.plain + ")");
     const Ranges::Interval interval = ranges_.IntervalOf(twin.expr);
-    constexpr int64_t kKnown = int64_t{1} << 40;  // what is beyond is not known, or does not fit
+    constexpr int64_t kKnown = int64_t{1} << 40;  // larger bounds count as unknown, or do not fit
     if (interval.low > -kKnown)
       Say("not below", twin, "(>= " + twin.plain + " " + Number(interval.low) + ")");
     if (interval.high < kKnown)

@@ -1,10 +1,8 @@
-// Graphs before and after passes, for prove_passes.py: those of the cases of tests/passes, and
-// those that the pipeline of the CPU or of a GPU makes of random graphs, wherever a pass changes
-// something.
+// Writes graphs before and after passes for prove_passes.py: those of the cases of tests/passes, and random graphs in the pipelines for the
+// CPU and for a GPU, for each pass that changes something.
 //
 // usage: pass_graphs cases | pass_graphs random FIRST_SEED COUNT
-// A pair is one line: {"name", "before", "after": IR text, "payloads": what constants have that the
-// text names by hash}.
+// A pair is one line: {"name", "before", "after": IR text, "payloads": the elements of constants that the text gives by hash}.
 #include <fmt/format.h>
 
 #include <cstdio>

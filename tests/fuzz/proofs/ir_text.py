@@ -1,4 +1,4 @@
-"""Reads IR text, as `fusec opt` prints it and the cases of tests/passes have it."""
+"""Parses IR text, as `fusec opt` prints it and as in the cases of tests/passes."""
 
 import re
 import typing
@@ -15,8 +15,8 @@ class Node(typing.NamedTuple):
     results: list  # names
     op: str
     operands: list  # names; None for one that is absent
-    elements: list | None  # of a constant: tokens
-    payload: str | None  # of a constant whose elements are elsewhere: their hash
+    elements: list | None  # the elements of a constant, as tokens
+    payload: str | None  # the hash of a constant's elements that are stored elsewhere
     attributes: dict  # number, word, string, or list of numbers or dims
     types: list
     body: "Graph | None"

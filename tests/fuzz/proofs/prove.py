@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Has Z3 prove what the index simplifier claims of random expressions, for all values of their symbols within the ranges.
+"""Proves with Z3 what the index simplifier claims about random expressions, for all values of their symbols in their ranges.
 
 usage: prove.py [--seed S] [--expressions N] [--program index_claims]
 
@@ -17,7 +17,7 @@ import sys
 import z3
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
-MILLISECONDS = 10_000  # of one claim
+MILLISECONDS = 10_000  # time limit for one claim
 # floordiv and floormod round toward minus infinity; divisors of claims are positive.
 PRELUDE = """
 (define-fun floordiv ((a Int) (b Int)) Int (div a b))

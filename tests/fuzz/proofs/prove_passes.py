@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Has Z3 prove that passes change no value over the reals, by the graphs before and after them.
+"""Proves with Z3 that the graphs before and after passes have the same values over the reals.
 
 usage: prove_passes.py [--program pass_graphs] [--random FIRST:COUNT] [--only WORDS] [--seconds S]
        prove_passes.py --wrong      the graphs of wrong/, which are not equal
 
-The graphs are those of all cases of tests/passes; with --random, what the pipeline makes of random graphs. They get small shapes: a
-symbol is 2, the next 3. Floats of inputs are any reals, and bools either; integers, which are places, are 0 and 1 by chance. Constants are
-the numbers of the text; infinities and NaN are any number each, and weights that are nowhere are any. Nothing is rounded, so that what a
-pass rounds differently by design is still equal. Divisors are taken not to be 0. What has no such statement, or none that Z3 decides in
-time, is counted by reason.
-Exit code 1: a pair has a counterexample, or a wrong one has none.
+The graphs are those of all cases of tests/passes; with --random, random graphs before and after the pipeline. Shapes are small: the first
+symbol is 2, the next one 3. Floats of inputs are arbitrary reals, and bools are arbitrary; integers, which are used as indices, are 0 or 1
+at random. Constants are the numbers of the text; each infinity and NaN is an arbitrary number, and so are weights whose data are missing.
+Nothing is rounded, so that values that a pass rounds differently by design are still equal. Divisors are assumed not to be 0. Graphs that
+cannot be expressed in this way, or that Z3 does not decide in time, are counted by reason. Exit code 1: a pair has a counterexample, or a
+wrong one has none.
 """
 
 import argparse
@@ -32,9 +32,9 @@ from real_ops import REALS, Tensor
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
-MOST_ELEMENTS = 20_000  # of a tensor
-MOST_TRIES = 8  # of integers, until all places lie inside
-MOST_SHOWN = 6  # values of a counterexample
+MOST_ELEMENTS = 20_000  # size limit of a tensor
+MOST_TRIES = 8  # tries of random integers, until all indices are in range
+MOST_SHOWN = 6  # values of a counterexample that are printed
 
 
 class Assignment:
@@ -74,7 +74,7 @@ class Assignment:
 
 
 def number(text, dtype):
-    """An element of a constant; what is no real number is a variable."""
+    """An element of a constant; NaN and infinities become variables."""
     if dtype == "bool":
         return text == "true"
     if dtype not in REALS:
@@ -103,7 +103,7 @@ def evaluate(graph, values, assignment):
 
 
 def with_dims(node, assignment):
-    """The node with numbers where its attributes have dims."""
+    """The node with the dims in its attributes replaced by numbers."""
 
     def numbers(value):
         return list(assignment.dims(value)) if isinstance(value, list) and any(isinstance(dim, list) for dim in value) else value
@@ -148,7 +148,7 @@ def difference(a, b, seconds):
 
 
 def divisors(*terms):
-    """What terms divide by."""
+    """The divisors in terms."""
     found, seen, left = {}, set(), list(terms)
     while left:
         term = left.pop()
@@ -162,7 +162,7 @@ def divisors(*terms):
 
 
 def both(before, after, payloads):
-    """What the outputs of both graphs are."""
+    """The outputs of both graphs."""
     if {name for name, _ in after.inputs} - {name for name, _ in before.inputs}:
         raise Unstated("inputs are added")
     for seed in range(MOST_TRIES):
@@ -175,7 +175,7 @@ def both(before, after, payloads):
 
 
 def decide(before, after, payloads, seconds):
-    """'proved', or what is between the graphs."""
+    """'proved', or the difference between the graphs."""
     before, after = ir_text.read(before), ir_text.read(after)
     if before == after:
         return "nothing changes"
@@ -217,10 +217,10 @@ def pairs(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/tests/fuzz/pass_graphs")
-    parser.add_argument("--random", metavar="FIRST:COUNT", help="seeds of random graphs")
-    parser.add_argument("--only", default="", help="pairs whose name has this")
+    parser.add_argument("--random", metavar="FIRST:COUNT", help="seeds of random graphs to prove")
+    parser.add_argument("--only", default="", help="only pairs whose name contains this")
     parser.add_argument("--wrong", action="store_true")
-    parser.add_argument("--seconds", type=float, default=5, help="that Z3 has for an element")
+    parser.add_argument("--seconds", type=float, default=5, help="time limit of Z3 for an element")
     parser.add_argument("--verbose", action="store_true", help="print the verdict of each pair")
     arguments = parser.parse_args()
     tally, failed = collections.Counter(), 0

@@ -1,4 +1,4 @@
-"""Elements of tensors over the reals: terms of Z3, or Python's fractions, integers and bools where they are known.
+"""Elements of tensors over the reals: terms of Z3, or Python's fractions, integers and bools if they are known.
 
 Functions such as exp are uninterpreted: equal operands give equal results, and nothing else is known of them.
 """
@@ -10,17 +10,17 @@ import z3
 
 
 class Unstated(Exception):
-    """Why a graph has no term."""
+    """The reason why a graph cannot be expressed as a term."""
 
 
 class Outside(Exception):
-    """A place that lies outside."""
+    """An index that is out of range."""
 
 
-# What a pass that folds constants makes another number of, in the graphs that were evaluated since this was cleared.
+# Terms that a pass which folds constants turns into other numbers, collected from the graphs evaluated since the last clear.
 roundings = set()
 
-# Elements. What is known stays a number, so that a graph of constants has one.
+# Elements. Known values stay numbers, so that a graph of constants evaluates to numbers.
 
 
 def is_term(x):
@@ -39,7 +39,8 @@ def boolean(x):
 
 
 def tidy(x):
-    """Sums in Z3's order, so that what is equal but for the order of terms is one term. A known number is no term any more."""
+    """Simplifies with Z3's order of terms, so that sums that differ only in the order of terms become equal. A known number is returned as
+    a number."""
     if not is_term(x):
         return x
     x = z3.simplify(x, sort_sums=True)
@@ -47,7 +48,7 @@ def tidy(x):
 
 
 def normal(x):
-    """The same, of sums of products: equal polynomials mostly are one term."""
+    """The same for sums of products: equal polynomials mostly become the same term."""
     return z3.simplify(x, som=True, sort_sums=True) if is_term(x) else x
 
 
@@ -74,7 +75,7 @@ def rounded(x):
 
 
 def apply(name, *operands):
-    """The uninterpreted function of this name; of a known square, its root."""
+    """Applies the uninterpreted function of this name; for sqrt of a known square, returns its root."""
     if not any(map(is_term, operands)):
         if name == "sqrt" and (root := root_of_square(operands[0])) is not None:
             return root

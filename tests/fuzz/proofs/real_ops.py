@@ -1,4 +1,4 @@
-"""What ops are over the reals, on tensors of a few elements (real_numbers.py)."""
+"""The ops over the reals, on tensors of a few elements (real_numbers.py)."""
 
 import fractions
 import functools
@@ -13,8 +13,8 @@ from real_numbers import ROOT_OF_2_BY_PI, ROOT_OF_HALF, Outside, Unstated, apply
 from real_numbers import real, remainder, roundings, smallest, truncated
 
 REALS = ("f64", "f32", "f16", "bf16")
-MOST_OPERANDS = 200  # elements that one of an op that is not stated here depends on
-MOST_STEPS = 100_000  # multiplications of a product
+MOST_OPERANDS = 200  # most elements on which an element of an uninterpreted op depends
+MOST_STEPS = 100_000  # most multiplications of a product
 
 
 class Tensor(typing.NamedTuple):
@@ -58,7 +58,7 @@ def any_function(node, x):
 
 
 def any_op(node, shapes, operands):
-    """Of an op that is not stated here: each element is an uninterpreted function of all elements of its operands."""
+    """For an op that is not defined here: each element is an uninterpreted function of all elements of the operands."""
     items = [normal(item) for x in operands if x for item in x.items]
     if len(items) > MOST_OPERANDS:
         raise Unstated("too many elements")
@@ -112,7 +112,7 @@ def pointwise(node, dims, *operands):
 
 
 def broadcast(index, dims):
-    """The element of an operand of `dims` that meets `index`."""
+    """The index of the element of an operand of shape `dims` that is broadcast to `index`."""
     return tuple(0 if dim == 1 else i for i, dim in zip(index[len(index) - len(dims) :], dims))
 
 
@@ -130,7 +130,7 @@ def cast(node, dims, x):
     return Tensor(tuple(dims), [item(value) for value in x.items])
 
 
-# Ops that move elements. Places are known numbers.
+# Ops that move elements. Indices are known numbers.
 
 
 def known(value, end):
@@ -247,7 +247,7 @@ def from_e4m3(node, dims, x):
 
 
 def rows(x, axes):
-    """What lies along `axes`, for each index of the other axes (1 at `axes`)."""
+    """The elements along `axes`, for each index of the other axes (with extent 1 at `axes`)."""
     axes = [axis % len(x.dims) for axis in axes]
     kept = [1 if axis in axes else dim for axis, dim in enumerate(x.dims)]
     for index in indices(kept):
@@ -345,7 +345,7 @@ def slot_matmul(node, dims, x, bank, slots):
     return build(dims, item)
 
 
-# Ops that are made of others: what `decompose` takes them apart into is proved against this.
+# Composite ops: the graphs into which `decompose` turns them are proved to equal these.
 
 
 def gemm(node, dims, a, b, c=None):

@@ -12,7 +12,7 @@
 namespace fusec {
 namespace {
 
-// Compiles text that stands behind the CPU's header; the compiler's messages, or "failed: " and them.
+// Compiles `text` after the CPU's header; returns the compiler's messages, with "failed: " in front if it fails.
 std::string CompileForCpu(const std::string& text, const std::string& flags) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("device_files_" + std::to_string(getpid()));
@@ -29,7 +29,7 @@ std::string CompileForCpu(const std::string& text, const std::string& flags) {
   return (good ? "" : "failed: ") + messages.str();
 }
 
-// A file of device/ behind those that it builds on, which a kernel holds in front of it.
+// A file of device/ after the files on which it depends, in the order in which a kernel contains them.
 std::string TextWithNeeds(const std::string& path) {
   static const std::map<std::string, std::vector<std::string>> kNeeds = {
       {"device/gelu_tanh.cuh", {"sigmoid"}},

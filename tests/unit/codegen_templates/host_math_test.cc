@@ -1,5 +1,5 @@
-// The polynomials of the CPU's header against double precision. Its comments give the largest errors over all floats; here are every
-// 4099th float, the special values, and with them 0.1 units of slack for the machine's own double functions.
+// Compares the polynomials of the CPU's header with double precision. The comments of the header give the largest errors over all floats;
+// this test takes every 4099th float and the special values, and allows 0.1 units more for the machine's own double functions.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -11,7 +11,7 @@
 namespace fusec {
 namespace {
 
-// In units in the last place of the exact result's float.
+// The error in units in the last place of the exact result, rounded to f32.
 double ErrorInUnits(float actual, double exact) {
   const float rounded = static_cast<float>(exact);
   if (std::isnan(rounded)) return std::isnan(actual) ? 0 : HUGE_VAL;

@@ -1,4 +1,4 @@
-// The device functions that encode and decode stored numbers, on the CPU, against the interpreter's.
+// Compares the device functions that encode and decode stored numbers, run on the CPU, with those of the interpreter.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -30,7 +30,7 @@ TEST(StoredValues, EveryE4M3IsDecoded) {
 
 TEST(StoredValues, NumbersAreRoundedToE4M3) {
   std::vector<float> numbers = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 448.0f, 447.9f, 464.0f, 480.0f, 1e30f, 0x1p-10f, 0x1p-149f, -3e-39f};
-  // All codes, what lies halfway between two of them, and what lies right beside.
+  // All codes, the numbers halfway between two codes, and the numbers next to these.
   for (int bits = 0; bits < 0x7e; ++bits) {
     const auto code = static_cast<float>(E4M3ToDouble(static_cast<uint8_t>(bits)));
     const auto next = static_cast<float>(E4M3ToDouble(static_cast<uint8_t>(bits + 1)));

@@ -15,7 +15,7 @@
 namespace fusec {
 namespace {
 
-// What reading the IR of an artifact with this text says, without the file's path.
+// The error of reading the IR of an artifact with this text, without the file's path.
 std::string Verdict(const std::string& text) {
   const std::string folder = *MakeTemporaryFolder();
   const TemporaryFolder cleanup(folder);

@@ -1,5 +1,4 @@
-// The rule of codegen_templates/device/dependent_launch.cuh, held against the kernels of every
-// model.
+// Checks the rule of codegen_templates/device/dependent_launch.cuh for the kernels of every model.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -26,13 +25,13 @@ std::string Read(const fs::path& path) {
   return text ? *text : "";
 }
 
-// What a kernel's PTX text, or its machine code, has before it waits.
+// The instructions before the wait in a kernel's PTX text, or in its machine code.
 struct BeforeWait {
-  std::string wrong;      // what must not stand there
-  int weights_loads = 0;  // what may
+  std::string wrong;      // an instruction that must not be there
+  int weights_loads = 0;  // loads that may be there
 };
 
-// The numbers of a kernel's parameters that point to weights, and of those that point to others.
+// The numbers of a kernel's parameters that point to weights, and of those that point to other data.
 struct Pointers {
   std::set<int> weights, others;
 };
@@ -41,9 +40,8 @@ bool Meet(const std::set<int>& a, const std::set<int>& b) {
   return std::any_of(a.begin(), a.end(), [&](int i) { return b.count(i) != 0; });
 }
 
-// Before the wait, loads of weights and copies of them to shared memory are allowed, and what leads
-// to them. Nothing else that a parameter points to is ever loaded as what does not change
-// (ld.global.nc).
+// Before the wait, loads of weights and copies of weights to shared memory are allowed, and the instructions that compute their addresses.
+// Other data must never be loaded as read-only data (ld.global.nc).
 BeforeWait InPtx(const std::string& ptx, const Pointers& pointers) {
   static const std::regex kParameter(R"(^\tld\.param\S*\s+(%\w+), \[\w*?_param_(\d+)\])");
   static const std::regex kLoad(R"(^\t(@!?%p\d+ )?ld\.global(\.nc)?\S*\s+[^\[]*\[(%\w+))");
@@ -54,9 +52,9 @@ BeforeWait InPtx(const std::string& ptx, const Pointers& pointers) {
       R"(^\t(@!?%p\d+ )?(bar|call|(ld|st)\.(?!param|shared|local)|atom|red|cp\.(?!async\.commit)|ldmatrix|prefetch))");
   static const std::regex kRegister(R"(%\w+)");
   BeforeWait found;
-  std::map<std::string, std::set<int>> from;  // the parameters that a register was made of
-  std::set<std::string> ahead;                // labels that must stand before the wait, too
-  std::set<std::string> behind;               // and those that do
+  std::map<std::string, std::set<int>> from;  // the parameters from which a register was computed
+  std::set<std::string> ahead;                // labels that must also be before the wait
+  std::set<std::string> behind;               // labels that are before the wait
   bool has_waited = false;
   std::istringstream lines(ptx.substr(ptx.find(".entry")));
   std::smatch match;
@@ -99,9 +97,8 @@ T At(std::string_view bytes, size_t offset) {
   return value;
 }
 
-// The same of every kernel of a cubin, by name, since the assembler moves loads too: an instruction
-// has 16 bytes, of which the lowest 9 bits say what it is (instruction_mix.cc). Which loads these
-// are is not seen here; there must be as many as in the PTX.
+// The same for every kernel of a cubin, by name, since the assembler moves loads, too. An instruction has 16 bytes, whose lowest 9 bits are
+// the opcode (instruction_mix.cc). This does not show which data are loaded, so only the number of loads is compared with the PTX.
 std::map<std::string, BeforeWait> InMachineCode(std::string_view cubin) {
   constexpr uint64_t kWait = 0x02e, kLoad = 0x181, kCopyToShared = 0x1ae, kBulkCopy = 0x1ba;
   const std::set<uint64_t> memory = {0x180, 0x185, 0x186, 0x18a, 0x18e, 0x1a8, 0x1a9};
@@ -127,7 +124,7 @@ std::map<std::string, BeforeWait> InMachineCode(std::string_view cubin) {
   return kernels;
 }
 
-// Of every kernel that an artifact has for a target, by function.
+// The same for every kernel of an artifact for a target, by function.
 std::map<std::string, Pointers> PointersOfKernels(const Json& manifest, const std::string& target) {
   std::map<std::string, Pointers> kernels;
   for (const Json& step : manifest["targets"][target]["steps"]) {

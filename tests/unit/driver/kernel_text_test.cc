@@ -58,7 +58,7 @@ TEST(KernelText, NamesTheLineOfALaunchThatDoesNotFit) {
             "must be the same");
 }
 
-// Of every kernel that the compiler writes in the goldens and examples.
+// Checks all kernels of the goldens and examples.
 TEST(KernelText, ReadsTheLaunchesThatAreGenerated) {
   int read = 0;
   for (const char* folder : {"/tests/codegen", "/examples/fusion"}) {

@@ -26,7 +26,7 @@ ShardPlanOptions Options(int64_t shards) {
   return options;
 }
 
-// How many rows of each table are on shards, and whether none is there twice.
+// The number of rows of each table on shards; also checks that no row is there twice.
 std::vector<int64_t> RowsOnShards(const ShardPlan& plan, size_t tables) {
   std::vector<std::vector<std::pair<int64_t, int64_t>>> ranges(tables);
   for (const auto& parts : plan.shards) {
@@ -65,7 +65,7 @@ TEST(ShardPlan, EveryRowIsOnOneShardAndShardsAreEven) {
   }
 }
 
-// Two shards with 1000 and 3000 bytes of ids, 2000 and 8000 of answers, of which a link takes 1 byte in a microsecond.
+// Two shards with 1000 and 3000 bytes of ids, and 2000 and 8000 bytes of answers, over a link that transfers 1 byte per microsecond.
 TEST(ShardPlan, TheLinkOfTheDensePartTakesAllAnswers) {
   ClusterCosts costs;
   costs.network_bandwidth = 1e6;
@@ -78,7 +78,7 @@ TEST(ShardPlan, TheLinkOfTheDensePartTakesAllAnswers) {
   EXPECT_EQ(dense.wire_bytes, 10000);
   EXPECT_NEAR(dense.link_us, 14000, 1e-6);
   const BatchTimes times = BatchTimesOf(plan, costs, 40);
-  // The first answer is there at 1600 and through at 3600; the second is ready at 4800.
+  // The first answer is ready at 1600 and has arrived at 3600; the second is ready at 4800.
   EXPECT_NEAR(times.expected_us, 4000 + 100 + 700 + 8000 + 40, 1e-6);
   EXPECT_NEAR(times.worst_us, 14000 + 100 + 700 + 40, 1e-6);
   plan.loads.pop_back();

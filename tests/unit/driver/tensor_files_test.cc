@@ -1,4 +1,4 @@
-// NumPy files: what one side writes the other reads, and damaged ones are errors.
+// NumPy files: fusec and NumPy read each other's files, and damaged files are errors.
 #include "compiler/driver/artifact/tensor_files.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class Files : public testing::Test {
   Files() : folder_(*MakeTemporaryFolder()) {}
   ~Files() override { std::filesystem::remove_all(folder_); }
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-  // Runs Python with NumPy as np in the folder; whether it succeeded.
+  // Runs Python code with NumPy as np in the folder; returns whether it succeeded.
   void Python(const std::string& script) const {
     const ChildResult child = RunChild(
         {FUSEC_PYTHON, "-c", "import os, numpy as np; os.chdir('" + folder_ + "')\n" + script});

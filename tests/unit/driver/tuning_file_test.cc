@@ -35,7 +35,7 @@ TEST(TuningFile, TakesNoTileThatThereCannotBe) {
   EXPECT_FALSE(ParseMeasured(text.replace(text.find(from), from.size(), to)));
 }
 
-// A cast would make them other numbers, or is undefined.
+// A cast of these numbers would change them, or is undefined.
 TEST(TuningFile, TakesNoNumberThatDoesNotFit) {
   const std::string text = MeasuredText(Measured());
   for (const auto& [from, to] : {std::pair{"\"size\":64", "\"size\":1e308"},
@@ -89,7 +89,7 @@ MeasuredSize Timed(int64_t size, std::vector<std::pair<int, double>> us_of_block
   return measured;
 }
 
-// The planned kernel has blocks of 0 threads here: as the planner wants them.
+// Here 0 threads per block stand for the kernel as planned.
 TEST(TuningFile, TakesTheKernelThatIsBestOverAllSizes) {
   const auto winners = [](std::vector<MeasuredSize> sizes) {
     MeasuredRegion region{0, "k00", RegionClass::kPointwise, true, std::move(sizes)};
@@ -103,10 +103,10 @@ TEST(TuningFile, TakesTheKernelThatIsBestOverAllSizes) {
   EXPECT_EQ(
       winners({Timed(1, {{0, 6}, {64, 3}, {128, 2}}), Timed(9, {{0, 6}, {64, 6}, {128, 60}})}),
       Numbers({1, 1}));
-  // One that fails somewhere, or is not there, wins nowhere.
+  // A candidate that fails at some size, or is missing, wins at no size.
   EXPECT_EQ(winners({Timed(1, {{0, 6}, {64, 1}}), Timed(9, {{0, 6}, {64, 0}})}), Numbers({0, 0}));
   EXPECT_EQ(winners({Timed(1, {{0, 6}, {64, 1}}), Timed(9, {{0, 6}})}), Numbers({0, 0}));
-  // As where kernels are chosen by size, one that is ahead by less than noise does not win.
+  // As where kernels are chosen by size, a candidate that is faster by less than the noise does not win.
   EXPECT_EQ(winners({Timed(1, {{0, 6}, {64, 5.95}})}), Numbers({0}));
   EXPECT_EQ(winners({}), Numbers());
 }

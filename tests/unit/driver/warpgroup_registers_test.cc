@@ -1,6 +1,5 @@
-// A kernel by warpgroups whose groups take registers from the one that copies (setmaxnreg) waits
-// forever where the block was not launched with as many. Every candidate that `fusec tune` may run
-// is held to it here, as what hangs cannot be measured.
+// In a warpgroup kernel, computing warpgroups take registers from the one that copies (setmaxnreg). It hangs if the block was not launched
+// with that many registers. This test checks every candidate that `fusec tune` may run, since a hanging kernel cannot be measured.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -23,7 +22,7 @@ std::string Layer(const std::string& dtype) {
          "\n      return %y\n    }\n  }\n  return %y \"y\"\n}\n";
 }
 
-// The number behind `instruction`; 0 where the text has none.
+// The number after `instruction` in the text; 0 if there is none.
 int RegistersOf(const std::string& ptx, const std::string& instruction) {
   std::smatch match;
   const bool found =

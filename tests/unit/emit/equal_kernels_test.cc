@@ -14,7 +14,7 @@ struct Planned {
   ProgramPlan program;
 };
 
-// A program of two regions: e^x of the first input, times the second; and what `other` says.
+// A program of two regions: e^x of the first input times the second input, and `other`.
 Planned Plan(const std::string& other, TargetKind target = TargetKind::kGpu) {
   auto graph = Parse(
       "graph @g(%x: f32[b, 8], %scale: f32[8], %hidden: f32[b, 8], %weight: f32[8], "

@@ -6,7 +6,7 @@ namespace fusec {
 namespace {
 
 TEST(Launches, WithoutAnyAreAnEmptyText) {
-  // A model of one product of fixed shape: all its steps are the library's.
+  // A model of one product with a fixed shape, which consists only of steps of the library.
   EXPECT_TRUE(EmitLaunches("").ends_with("const char fusec_launches[] = \"\";\n"));
 }
 

@@ -1,4 +1,4 @@
-// Outputs whose size only run-time data tell, and ops that make such sizes.
+// Outputs whose size depends on data, and the ops that make such sizes.
 #include <cmath>
 #include <cstdint>
 
@@ -95,7 +95,7 @@ TEST_F(CountedOutputs, RangesWithALimitOfData) {
             "not support");
 }
 
-// As NumPy cuts: from the end where a bound is negative, and to what there is.
+// As NumPy slices: negative bounds count from the end, and bounds are clamped to the axis.
 TEST_F(CountedOutputs, PartsBetweenData) {
   const std::string graph = R"(g (float[n, 2] x, int64[1] start, int64[1] end) => (float[k, 2] y) {
     axis = Constant<value_ints = [0]>()

@@ -21,7 +21,7 @@ TEST_F(Import, NamesTypesAndMetadata) {
   EXPECT_TRUE(Verify(graph));
 }
 
-// Whatever they mean in C++ or in kernels; `min` is a function in the text of a size.
+// Names are allowed whatever they mean in C++ or in kernels; `min` is a function in the text of a size.
 TEST_F(Import, DimsKeepTheirNames) {
   const auto model = Load("g (float[k, min] x, float[int, true] y) => (float[k, min] z) { z = Relu(x) }");
   ASSERT_TRUE(model) << ErrorOf(model);
@@ -33,7 +33,7 @@ TEST_F(Import, DimsKeepTheirNames) {
   EXPECT_TRUE(Equal(**again, *model->graph));
 }
 
-// The warning says the symbol's name, and an artifact knows no other.
+// The warning gives the symbol's name, which is the only name that the artifact has.
 TEST_F(Import, RenamedDimsTakeRangesByEitherName) {
   for (const std::string name : {"min", "min_"}) {
     const auto model = Load("g (float[min, 2] x) => (float[min, 2] z) { z = Relu(x) }",
@@ -248,7 +248,7 @@ TEST_F(Import, SizesThatNoRunCanHaveAreGivenUpWithAWarning) {
   ASSERT_EQ(narrowed->warnings.size(), 1u);
   EXPECT_TRUE(narrowed->warnings[0].starts_with("compiled for seq=1..50 only: node "))
       << narrowed->warnings[0];
-  // What --dim promises is not taken back.
+  // A promise by --dim stays valid.
   ImportOptions options;
   options.dim_ranges["seq"] = {1, 100};
   const std::string message = ErrorOf(Load(model, options));
@@ -281,7 +281,7 @@ TEST_F(Import, DimsThatAreMultiplesAreSolved) {
   ASSERT_EQ(model->warnings.size(), 1u);
   EXPECT_TRUE(model->warnings[0].starts_with("compiled for items=batch*9 only: node producing \"k3\" (Reshape)"))
       << model->warnings[0];
-  // --dim of the multiple limits the other; two promises are kept or refused.
+  // --dim for the multiple limits the other dim; two promises are either both kept or rejected.
   ImportOptions options;
   options.dim_ranges["items"] = {5, 90};
   const auto ranged = Load(text, options);
@@ -292,7 +292,7 @@ TEST_F(Import, DimsThatAreMultiplesAreSolved) {
   EXPECT_EQ(message.substr(message.rfind('\n') + 1), "m.onnxtxt: it would fit with --dim items=9..900");
 }
 
-// The lengths of three features' bags, where no input tells the batch by itself.
+// The lengths of the bags of three features, where no input has the batch as a dim of its own.
 TEST_F(Import, AMultipleOfNoOtherDimGetsOneOfItsOwn) {
   const auto model = Load("g (int64[lengths] x) => (int64[a] z) { z, y, u = Split(x) }");
   ASSERT_TRUE(model) << ErrorOf(model);
@@ -313,7 +313,7 @@ TEST_F(Import, DimsThatAreOneInEveryRunBecomeOneWithAWarning) {
   EXPECT_TRUE(model->warnings[0].starts_with("compiled for nc=nb only: node producing \"v\" (Concat)"))
       << model->warnings[0];
   EXPECT_TRUE(model->warnings[1].starts_with("compiled for nb=na only: ")) << model->warnings[1];
-  // What --dim says of one name holds for both, and two promises are kept or refused.
+  // --dim for one name applies to both, and two promises are either both kept or rejected.
   ImportOptions options;
   options.dim_ranges["nc"] = {2, 9};
   const auto ranged = Load(text, options);
@@ -400,7 +400,7 @@ TEST_F(Import, DirectionsWithFunctionsOfTheirOwnAreApart) {
   EXPECT_EQ(CountOf(*(rnn("")->graph), OpKind::kRecurrence), 1);
 }
 
-// What torch writes for batch_first: no transposition is left in front of the steps.
+// The graph that torch writes for batch_first: no transposition is left before the recurrence.
 TEST_F(Import, RecurrencesTakeTheBatchFirst) {
   const auto model = Load(
       "g (float[batch, seq, 1] x) => (float[batch, seq, 1] y)\n"

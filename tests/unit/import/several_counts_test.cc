@@ -1,5 +1,4 @@
-// Graphs with several run-time counts: along two axes of a tensor, behind each other, and equal
-// ones.
+// Graphs with several counts that depend on data: along two axes of a tensor, one after the other, and equal ones.
 #include "tests/unit/import/import_fixture.h"
 
 namespace fusec {
@@ -19,8 +18,7 @@ class SeveralCounts : public Import {
   static constexpr char kChosen[] =
       "left = Compress<axis = 0>(x, a)\n right = Compress<axis = 0>(x, b)\n";
 
-  // The output of a model with the nodes `nodes`, of which `left` and `right` are rows of x that
-  // the masks a and b choose.
+  // The output of a model with the nodes `nodes`, which read `left` and `right`: the rows of x that the masks a and b choose.
   Result<ReferenceTensor> Run(const std::string& type, const std::string& nodes, Dims a, Dims b) {
     const auto model =
         Load("g (float[n, 2] x, bool[n] a, bool[n] b) => (" + type + " y) {\n" + kChosen +
@@ -88,7 +86,7 @@ TEST_F(SeveralCounts, AreRowsBehindEachOther) {
   Expect(Run("float[k, 2]", sums, {1, 0, 0, 0}, {0, 1, 0, 1}), {3, 2}, {11, 14, 10, 12, 7, 8});
 }
 
-// As many rows by one mask as by another is what the model says where they meet.
+// Where values with rows of two masks are combined, the model states that both masks choose the same number of rows.
 TEST_F(SeveralCounts, AreEqualWhereTheyMeet) {
   const std::string nodes = "y = Sub(left, right)";
   Expect(Run("float[k, 2]", nodes, {0, 1, 0, 1}, {1, 0, 1, 0}), {2, 2}, {2, 2, 2, 2});
@@ -134,7 +132,7 @@ TEST_F(SizesOfData, TopOfAsManyAsTheAxisHas) {
   EXPECT_FALSE(top(-1));
 }
 
-// Positions behind those that a cache holds.
+// Positions after those in a cache.
 TEST_F(SizesOfData, RangesThatEndAKnownLengthBehindTheirStart) {
   const std::string graph = R"(g (float[batch, seq] x, int64 past) => (int64[seq] y) {
     shape = Shape<start = 1>(x)

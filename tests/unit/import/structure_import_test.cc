@@ -1,5 +1,5 @@
-// What import resolves before there is a graph: functions, sequences, loops, branches, constants of
-// narrow types, and sizes that are computed.
+// Structures that the importer resolves before it builds the graph: functions, sequences, loops, branches, constants of narrow types, and
+// computed sizes.
 #include "tests/unit/import/import_fixture.h"
 
 namespace fusec {
@@ -78,7 +78,7 @@ TEST_F(ImportStructure, SequencesAreNoTensors) {
             "tensors");
 }
 
-// s doubles in each of three iterations, of which each gives its own.
+// s doubles in each of three iterations; each iteration appends its value.
 constexpr char kLoop[] = R"(g (float[2] x) => (float[2] last, float[3, 2] all) {
     trips = Constant<value_int = 3>()
     last, all = Loop(trips, , x) <body = b (int64 i, bool c, float[2] s) => (bool on, float[2] t, float[2] seen) {
@@ -97,8 +97,8 @@ TEST_F(ImportStructure, LoopsOfKnownLengthAreUnrolled) {
   EXPECT_EQ((*outputs)[1].reals, (Numbers{2, 6, 4, 12, 8, 24}));
 }
 
-// Bags between offsets, as dynamo writes embedding_bag, while a counter is below a number. Of known
-// sizes the exporter leaves `true` in the place of the first comparison.
+// Bags between offsets, as dynamo writes embedding_bag, in a loop that runs while a counter is below a number. For known sizes the exporter
+// writes `true` instead of the first comparison.
 TEST_F(ImportStructure, LoopsOverBagsEndWhereTheirConditionSays) {
   EXPECT_EQ(AnswerOf(R"(g (float[5, 1] rows, int64[4] offsets) => (float[n, 1] sums)
     <bool begins = {1}, int64 zero = {0}, int64 one = {1}, int64[1] ones = {1}, int64[1] axis = {0}, int64[1] flat = {-1}> {
@@ -161,7 +161,7 @@ TEST_F(ImportStructure, BothBranchesOfARunTimeCondition) {
   EXPECT_EQ(of(0), (Numbers{1, 1}));
 }
 
-// As TorchScript writes squeeze(0) of a dim that it calls free.
+// As TorchScript writes squeeze(0) of a dim that it considers free.
 TEST_F(ImportStructure, ABranchForASizeOf1IsNotTaken) {
   const auto model = Load(R"(g (float[batch, 2] x) => (float[batch, 2] y) {
     shape = Shape(x)
@@ -191,7 +191,7 @@ TEST_F(ImportStructure, ConstantsOfNarrowTypes) {
 }
 
 TEST_F(ImportStructure, ShapesThroughFloatsAndConstantOps) {
-  // Range to a size that passed through a float, and a Tile by what a OneHot makes of a size.
+  // A Range up to a size that was converted to a float and back, and a Tile by repeats that a OneHot makes from a size.
   EXPECT_EQ(AnswerOf(R"(g (float[batch] x) => (int64[batch] y) {
     shape = Shape(x)
     real = Cast<to = 1>(shape)
@@ -222,7 +222,7 @@ TEST_F(ImportStructure, ShapesThroughFloatsAndConstantOps) {
 }
 
 TEST_F(ImportStructure, PlacesOfAMask) {
-  // The pairs of an interaction: a mask that is expanded by the batch.
+  // The pairs of an interaction: a mask that is expanded to the batch.
   EXPECT_EQ(AnswerOf(R"(g (float[batch, 2, 2] x) => (float[n] y) <bool[2, 2] mask = {0, 1, 1, 0}> {
     shape = Shape(x)
     wide = Expand(mask, shape)
@@ -258,7 +258,7 @@ const auto Ints = [](std::vector<int64_t> values) {
 };
 
 TEST_F(ImportStructure, PlacesOfRunTimeData) {
-  // x[mask] = 2 * x[mask], of no element, some, and all.
+  // x[mask] = 2 * x[mask], for a mask that chooses no element, some, and all.
   const std::string graph = R"(g (float[n] x, bool[n] mask) => (float[n] y) {
     places = NonZero(mask)
     rows = Transpose<perm = [1, 0]>(places)
@@ -273,7 +273,7 @@ TEST_F(ImportStructure, PlacesOfRunTimeData) {
 }
 
 TEST_F(ImportStructure, PlacesOfAMaskThatIsExpanded) {
-  // Rows of a mask, which are as many rows when they are reshaped back.
+  // Rows that a mask chooses, whose number stays the same when they are reshaped back.
   EXPECT_EQ(AnswerOf(R"(g (float[n, 2] x, bool[n] mask) => (float[1, 2] y) {
     one = Constant<value_ints = [1]>()
     column = Unsqueeze(mask, one)
@@ -292,7 +292,7 @@ TEST_F(ImportStructure, PlacesOfAMaskThatIsExpanded) {
 }
 
 TEST_F(ImportStructure, RowsBehindACountAreNeverLookedUp) {
-  // The first id is outside of the table, and no row that counts.
+  // The first id is out of range, but its row is not chosen.
   EXPECT_EQ(AnswerOf(R"(g (int64[n] ids) => (float y) <float[3] table = {1, 2, 4}> {
     zero = Constant<value_int = 0>()
     is_id = GreaterOrEqual(ids, zero)
@@ -341,7 +341,7 @@ TEST_F(ImportStructure, SortedRowsAndTheirInverse) {
 }
 
 TEST_F(ImportStructure, TheSumOfAMaskIsItsCount) {
-  // As torch.export writes x[mask] = 7: the value is expanded to a sum of the mask.
+  // As torch.export writes x[mask] = 7: the value is expanded to as many elements as the sum of the mask.
   EXPECT_EQ(AnswerOf(R"(g (float[n] x, bool[n] mask) => (float[n] y) <float seven = {7}> {
     places = NonZero(mask)
     tuples = Transpose<perm = [1, 0]>(places)
@@ -355,7 +355,7 @@ TEST_F(ImportStructure, TheSumOfAMaskIsItsCount) {
 }
 
 TEST_F(ImportStructure, UpdatesOfAllRowsAreScatteredRowByRow) {
-  // As a rating matrix is filled; the last of equal ids wins.
+  // A rating matrix is filled in this way; of equal ids, the last one wins.
   const std::string graph =
       R"(g (int64[n, 3] ids, float[n, 3] ratings, float[n, 4] none) => (float[n, 4] y) {
     shape = Shape(ids)

@@ -18,8 +18,7 @@ using Symbols = std::map<std::string, int64_t>;
 
 int64_t FloorOf(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-// A random expression beside what plain integer arithmetic makes of it for each sample of symbol
-// values; nullopt where it divides by zero.
+// A random expression, and its value by plain integer arithmetic for each sample of symbol values; nullopt where it divides by zero.
 struct Computed {
   Expr expr;
   std::vector<std::optional<int64_t>> values;
@@ -30,8 +29,7 @@ class ExprGenerator {
   static constexpr int kSamples = 12;
 
   explicit ExprGenerator(uint32_t seed) : random_(seed) {
-    // Dims that may be 0, loop variables below symbolic ends, one symbol of either sign, one
-    // unbounded.
+    // Symbols: dims that may be 0, loop variables below symbolic ends, a symbol of either sign, and an unbounded one.
     const std::vector<std::tuple<std::string, std::string, std::string>> bounds = {
         {"batch", "1", "5"},       {"seq", "0", "4"},     {"c", "-3", "7"},
         {"i", "0", "batch - 1"},   {"s", "0", "seq - 1"}, {"flat", "0", "batch*seq*4 - 1"},
@@ -95,7 +93,7 @@ class ExprGenerator {
     }
   }
 
-  // Empty if the expression has the expected value in all samples, else what differs.
+  // Empty if the expression has the expected value in all samples; otherwise describes the difference.
   std::string Compare(const Computed& computed, const Expr& expr) const {
     for (int k = 0; k < kSamples; ++k) {
       if (!computed.values[k]) continue;
@@ -182,8 +180,7 @@ TEST(ExprProperty, SimplificationKeepsTheValue) {
   }
 }
 
-// Random positions over random shapes: the coordinates lie inside the shape, and give the position
-// back.
+// Random positions in random shapes: the coordinates lie inside the shape, and give the same position again.
 TEST(ExprProperty, DelinearizeAndBack) {
   for (uint32_t seed = 0; seed < SeedCount() / 4; ++seed) {
     ExprGenerator generator(seed);
@@ -215,7 +212,7 @@ TEST(ExprProperty, DelinearizeAndBack) {
   }
 }
 
-// Splits a row of dims into groups at random; each group's product is a dim of the reshaped tensor.
+// Splits a list of dims into random groups; the product of each group is a dim of the reshaped tensor.
 Exprs Regroup(ArrayRef<Expr> dims, ExprGenerator& generator) {
   Exprs shape{1};
   for (const Expr& dim : dims) {
@@ -225,7 +222,7 @@ Exprs Regroup(ArrayRef<Expr> dims, ExprGenerator& generator) {
   return shape;
 }
 
-// A reshape read through the loop variables of its result: to the other shape and back is nothing.
+// A reshape to the other shape and back, read through the loop variables of its result, changes no index.
 TEST(ExprProperty, ReshapeAndBack) {
   for (uint32_t seed = 0; seed < SeedCount() / 4; ++seed) {
     ExprGenerator generator(seed);

@@ -32,7 +32,7 @@ TEST(Dtype, EveryHalfAndBFloat16ReadsBack) {
   }
 }
 
-// Between every two neighbours: below the midpoint down, above it up, on it to the even one.
+// Between every two neighboring numbers: numbers below the midpoint round down, above it up, and the midpoint rounds to even.
 TEST(Dtype, HalvesRoundToNearestEven) {
   for (uint16_t bits = 0; bits < 0x7bff; ++bits) {
     const double low = HalfToDouble(bits);

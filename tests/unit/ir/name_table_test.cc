@@ -28,7 +28,7 @@ TEST(NameTable, GivesNamesAgainThatBecomeFree) {
   EXPECT_EQ(names.Take("x"), "x");
 }
 
-// Whether a graph remembers its names or looks at its values makes no difference.
+// A graph finds the same names with its name table as by searching its values.
 TEST(NameTable, GivesWhatALookAtAllValuesGives) {
   Graph looks, remembers;
   remembers.RememberNames();

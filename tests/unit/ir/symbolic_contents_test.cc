@@ -91,7 +91,7 @@ TEST_F(SymbolicContentsTest, RangesAndSizes) {
   EXPECT_EQ(Contents(IntsConstant(graph, {})), "");
 }
 
-// Every node uses its predecessor twice: without memory of shared nodes this would be 2^60 steps.
+// Every node uses its predecessor twice: without memoization of shared nodes this would take 2^60 steps.
 TEST_F(SymbolicContentsTest, SharedChainsAreLinear) {
   Value* value = Element(0);
   for (int i = 0; i < 60; ++i) value = Make(OpKind::kMin, {value, value});

@@ -1,4 +1,4 @@
-// Printer and parser: whatever one writes, the other reads.
+// Printer and parser: the parser reads whatever the printer writes.
 #include <gtest/gtest.h>
 
 #include <cmath>

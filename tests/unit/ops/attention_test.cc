@@ -72,8 +72,7 @@ TEST(Attention, PackedHeads) {
   ExpectClose(packed[1], unpacked[1]);
 }
 
-// A short bool mask is padded with "no"; lengths per sample cut off the rest. A row that may look
-// nowhere is NaN.
+// A short bool mask is padded with false; lengths per sample cut off the rest. A row without a visible key is NaN.
 TEST(Attention, BoolMaskAndLengths) {
   const auto y = RunBothWays(
       R"(graph @g(%q: f32[2, 1, 2, 1], %k: f32[2, 1, 3, 1], %v: f32[2, 1, 3, 1],

@@ -1,5 +1,4 @@
-// Judged against the definition: the product of all operands' elements, summed over every
-// assignment of the labels.
+// Compares with the definition: the product of the operands' elements, summed over all assignments of the labels.
 #include "tests/unit/ops/run_graph.h"
 
 namespace fusec {

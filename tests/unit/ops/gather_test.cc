@@ -3,7 +3,7 @@
 namespace fusec {
 namespace {
 
-// The one node's answer on `data` and `indices`, or the error of importing or running it.
+// The answer of a single node for `data` and `indices`, or the error of importing or running it.
 struct Gathered {
   std::string type, error;
   std::vector<double> values;

@@ -1,4 +1,4 @@
-// What older opsets say otherwise: attributes that became inputs, and softmax of flattened rows.
+// Differences of older opsets: attributes that became inputs, and softmax of flattened rows.
 #include <filesystem>
 #include <fstream>
 

@@ -1,5 +1,5 @@
-// The C text that each pointwise op lowers to, compiled for the CPU, computes what the op's Reference says, for every dtype that the
-// op takes and for operands that include zeros of both signs, infinities, NaN and the largest integers.
+// The C text to which each pointwise op lowers, compiled for the CPU, gives the same results as the op's Reference, for every dtype of the
+// op and for operands that include zeros of both signs, infinities, NaN and the largest integers.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace fusec {
 namespace {
 
-// Ops of the class that make elements out of positions instead of operands.
+// Pointwise ops that compute elements from indices instead of operands.
 bool MakesElementsOfOperands(const OpDef& op) {
   return op.op_class == OpClass::kPointwise && op.kind != OpKind::kEyeLike &&
          op.kind != OpKind::kOneHot && op.kind != OpKind::kRange &&
@@ -63,8 +63,8 @@ const std::vector<int64_t> kIntegers = {
     std::numeric_limits<int32_t>::min(), std::numeric_limits<int64_t>::max(),
     std::numeric_limits<int64_t>::min()};
 
-// Doubles a little beyond the middle between two shorter floats, which rounding to f32 on the way would put there, and so to the
-// other one or to infinity; and what f32 does not hold.
+// Doubles slightly beyond the midpoint of two neighboring shorter floats. Rounding to f32 first would move them onto the midpoint, and then
+// to the wrong neighbor or to infinity. Also numbers that f32 cannot represent.
 const std::vector<double> kRealsToCast = {
     1 + 0x1p-11 + 0x1p-40, -(1 + 0x1p-8 + 0x1p-40), 65519.9999999, 3 + 0x1p-10 - 0x1p-40,
     0x1p-25 + 0x1p-60, 1e-50, -1e300};
@@ -186,7 +186,7 @@ std::vector<std::byte> ToMemory(const ReferenceTensor& tensor) {
   return {data.bytes(), data.bytes() + data.byte_count()};
 }
 
-// f32: a few units in the last place of the functions, and what cancels in gelu; f64: libm's rounding.
+// f32: a few units in the last place of the functions, and cancellation in gelu; f64: the rounding of libm.
 void ExpectClose(double expected, double actual, Dtype dtype, const std::string& what) {
   if (dtype != Dtype::kF64) expected = static_cast<float>(expected);
   if (std::isnan(expected) || std::isinf(expected)) {

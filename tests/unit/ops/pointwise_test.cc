@@ -34,7 +34,7 @@ std::string InferError(OpKind kind, ArrayRef<TensorType> types,
   return node ? "no error" : node.error().message;
 }
 
-// What the op's Reference computes.
+// The result of the op's Reference.
 ReferenceTensor Evaluate(OpKind kind, ArrayRef<Operand> operands,
                     const Attributes& attributes = {}) {
   Graph graph;

@@ -10,7 +10,7 @@ using Numbers = std::vector<double>;
 
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// A layer of one unit over the gates' inputs %x; `more` are the operands behind its weights %r.
+// A layer of one unit over the inputs %x of its gates; `more` are the operands after its weights %r.
 struct Layer {
   std::string cell = "rnn", gates = "1", steps = "3", batch = "1", directions = "1";
   std::string inputs, more, direction = "forward", activations = "Relu", options;

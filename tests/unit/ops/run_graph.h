@@ -10,7 +10,7 @@
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/adt.h"
 
-// For tests that say a graph as IR text and look at what the interpreter makes of it.
+// Helpers for tests that give a graph as IR text and check the interpreter's results.
 namespace fusec {
 
 inline ReferenceTensor Reals(std::vector<int64_t> dims, std::vector<double> values,
@@ -29,8 +29,7 @@ inline ReferenceTensor Integers(std::vector<int64_t> dims, std::vector<int64_t> 
   return tensor;
 }
 
-// Numbers that look random and are the same everywhere: a linear congruential generator, scaled to
-// -1..1.
+// Pseudo-random numbers that are the same on every machine: a linear congruential generator, scaled to -1..1.
 inline ReferenceTensor Noise(std::vector<int64_t> dims, uint32_t seed, Dtype dtype = Dtype::kF32) {
   ReferenceTensor tensor(dtype, std::move(dims));
   uint32_t state = seed * 2654435761u + 1;
@@ -61,7 +60,7 @@ inline std::vector<ReferenceTensor> RunText(const std::string& text,
   return RunGraph(*ParseGraph(text), inputs);
 }
 
-// Why the text is not a good graph.
+// The error that parsing or verifying the text gives.
 inline std::string ErrorOfText(const std::string& text) {
   const Result<std::unique_ptr<Graph>> graph = Parse(text);
   if (!graph) return graph.error().message;
@@ -93,8 +92,8 @@ inline void DecomposeAll(Graph& graph) {
   EXPECT_TRUE(good.has_value()) << good.error().message << "\n" << Print(graph);
 }
 
-// Both computed in double, so that only the order of operations differs: 1e-12 relative to values
-// of about 1.
+// Expects equal values up to 1e-12 relative to values of about 1; both are computed in double, so that only the order of operations
+// differs.
 inline void ExpectClose(const ReferenceTensor& found, const ReferenceTensor& expected,
                         double tolerance = 1e-12) {
   EXPECT_EQ(found.dtype, expected.dtype);
@@ -108,7 +107,7 @@ inline void ExpectClose(const ReferenceTensor& found, const ReferenceTensor& exp
   }
 }
 
-// " symbols(n in 0..9)" if the text has a dim n.
+// Returns " symbols(n in 0..9)" if the text has a dim n.
 inline std::string SymbolsOf(const std::string& types) {
   for (const char* place : {"[n", " n,", " n]"}) {
     if (types.find(place) != std::string::npos) return " symbols(n in 0..9)";
@@ -116,8 +115,8 @@ inline std::string SymbolsOf(const std::string& types) {
   return "";
 }
 
-// Runs a graph as it is and decomposed; the results must agree, and are returned. Decomposition of
-// f16 rounds its result once, by up to 2^-11.
+// Runs a graph as it is and with composite ops decomposed; the results must agree, and are returned. A decomposition in f16 rounds its
+// result once, by up to 2^-11.
 inline std::vector<ReferenceTensor> RunBothWays(const std::string& text,
                                                 ArrayRef<ReferenceTensor> inputs) {
   const std::unique_ptr<Graph> graph = ParseGraph(text);

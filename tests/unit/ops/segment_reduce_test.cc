@@ -40,7 +40,7 @@ TEST(SegmentReduce, BagsEndWhereTheNextOneStarts) {
 TEST(SegmentReduce, BoundsAreThoseOfASlice) {
   EXPECT_EQ(Pool("sum", {0, -1, 3, -9, 7}, {9, 4, 1, -2, 9}).values,
             (std::vector<double>{15, 8, 0, 3, 0}));
-  // Out of order is no bag at all, equal is an empty one.
+  // Descending bounds are not a bag (max gives -infinity), and equal bounds are an empty bag (0).
   EXPECT_EQ(Pool("max", {3, 2}, {1, 2}, 1).values, (std::vector<double>{-INFINITY, 0}));
 }
 

@@ -9,8 +9,7 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A graph whose inputs have the types of `tensors`, for one ONNX node over them and `constants`
-// behind.
+// A graph of one ONNX node, whose operands are inputs with the types of `tensors`, followed by `constants`.
 struct OneNode {
   explicit OneNode(std::vector<ReferenceTensor> given) : tensors(std::move(given)) {
     for (const ReferenceTensor& tensor : tensors) {

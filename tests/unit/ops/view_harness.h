@@ -26,7 +26,7 @@ inline ReferenceTensor Tensor(Dtype dtype, IntList dims, ArrayRef<double> values
   }
   return tensor;
 }
-// 0, 1, 2, ...
+// A tensor with the elements 0, 1, 2, ...
 inline ReferenceTensor Iota(Dtype dtype, IntList dims) {
   ReferenceTensor tensor(dtype, std::move(dims));
   for (int64_t i = 0; i < tensor.element_count(); ++i) {
@@ -44,7 +44,7 @@ inline std::vector<double> Values(const ReferenceTensor& tensor) {
   return values;
 }
 
-// One ONNX node without a file: inputs are values of `graph`, attributes are set by hand.
+// Imports one ONNX node without a file: its inputs are values of `graph`, and attributes are set by hand.
 class FakeImport : public ImportContext {
  public:
   FakeImport(Graph& graph, std::string op, int opset, ValueList inputs, int outputs = 1)
@@ -153,9 +153,8 @@ inline Value* IntScalar(Graph& graph, int64_t value) {
   return Builder(graph).Constant(TensorData::From<int64_t>(Dtype::kI64, {}, {value}));
 }
 
-// Runs an op's Lower on numbers instead of writing C: loop variables i0, i1, ... have the ranges of
-// the result's dims, so that the simplifier acts as in a kernel, and are bound to one element at a
-// time.
+// Runs an op's Lower on numbers instead of writing C. The loop variables i0, i1, ... have the ranges of the result's dims, so that the
+// simplifier works as in a kernel, and are bound to one element at a time.
 class LowerEvaluator : public LowerContext {
  public:
   LowerEvaluator(const Graph& graph, const Node& node, int result,
@@ -231,8 +230,8 @@ class LowerEvaluator : public LowerContext {
   std::map<std::string, int64_t> symbols_;
 };
 
-// The graph's answer for its one output, by the interpreter. Where the output's node reads graph
-// inputs and scalars only and has a Lower, every element is made by it, too, and must be the same.
+// The interpreter's answer for the only output of the graph. If the node of the output has a Lower and reads only graph inputs and scalars,
+// every element is also computed by Lower, and must be the same.
 inline ReferenceTensor RunOutput(Graph& graph, Value* output,
                                  ArrayRef<ReferenceTensor> inputs) {
   graph.outputs = {output};

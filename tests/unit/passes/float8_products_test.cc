@@ -1,4 +1,4 @@
-// Which products float8-products rounds, and what that does to their answers.
+// Which products float8-products rounds, and how that changes their answers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kDepth = 128, kDepthOfHalves = 1536;
 
-// Numbers of both signs that no short float has.
+// Numbers of both signs that no short float represents exactly.
 TensorData Numbers(Dtype dtype, std::vector<int64_t> dims) {
   TensorData numbers(dtype, std::move(dims));
   for (int64_t i = 0; i < numbers.element_count(); ++i)

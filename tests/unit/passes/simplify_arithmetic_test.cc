@@ -1,4 +1,4 @@
-// What canonicalize makes of powers and divisions answers as they do, for NaN, infinities, -0 and denormals too.
+// The ops that replace powers and divisions in canonicalize give the same answers, also for NaN, infinities, -0 and denormals.
 #include <gtest/gtest.h>
 
 #include <cmath>

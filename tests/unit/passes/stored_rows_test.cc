@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Rows of the same numbers everywhere: a linear congruential generator, each row at its own size.
+// Rows with the same numbers on every machine: a linear congruential generator, with a different magnitude for each row.
 TensorData Table(int64_t rows, int64_t columns, Dtype dtype = Dtype::kF32) {
   TensorData table(dtype, {rows, columns});
   uint32_t state = static_cast<uint32_t>(rows * 131 + columns);
@@ -24,7 +24,7 @@ TensorData Table(int64_t rows, int64_t columns, Dtype dtype = Dtype::kF32) {
   return table;
 }
 
-// What the formulas of stored_rows.h make of element (r, c).
+// Element (r, c) by the formulas of stored_rows.h.
 double Dequantized(const StoredRows& stored, RowStorage storage, int64_t r, int64_t c) {
   const int64_t row_bytes = stored.rows.dims()[1];
   switch (storage) {
@@ -44,7 +44,7 @@ double Dequantized(const StoredRows& stored, RowStorage storage, int64_t r, int6
   }
 }
 
-// Half a step of the row; of floats half a unit of their last place.
+// The allowed error: half a step of the row; for floats half a unit in the last place.
 double Bound(RowStorage storage, double least, double most, double x) {
   constexpr double kSlack = 1 + 1e-6;  // of a scale that was rounded up to f32
   const double magnitude = std::max(std::abs(least), std::abs(most));

@@ -71,7 +71,7 @@ TEST(TableSeam, IdsOfAnotherLookUpKeepTheTable) {
   %rows = gather(%table, %as_ids) {axis = 0} : f32[2, 2, 8]
   return %rows
 )");
-  EXPECT_EQ(seam.stays, "its ids are not computed of the inputs alone");
+  EXPECT_EQ(seam.stays, "its ids are not computed from the inputs alone");
 }
 
 TEST(TableSeam, IdsThatAMaskChoosesArePlacedBesideTheTable) {
@@ -92,7 +92,7 @@ TEST(TableSeam, SumsOfFloatsThatIdsAreMadeOfStayWithTheRest) {
   %rows = gather(%table, %as_ids) {axis = 0} : f32[batch, 4, 8]
   return %rows
 )");
-  EXPECT_EQ(seam.stays, "its ids are not computed of the inputs alone");
+  EXPECT_EQ(seam.stays, "its ids are not computed from the inputs alone");
 }
 
 TEST(TableSeam, PartsLeaveRowsOfOthersOutBeforeTheyAreSummed) {
@@ -140,7 +140,7 @@ TEST(TypesOnWire, AreWhatIsSent) {
   EXPECT_EQ(TypesOnWire(codes, Wire::kInt8)[0], codes);
 }
 
-// What mixes columns, or has other numbers for each, stays outside.
+// Ops that mix columns, or have different numbers for each column, stay outside.
 TEST(TableSeam, OfATableThatIsCutByColumnsAllBeforeTheSeamHasThem) {
   const std::string nodes = R"(
   %rows = gather(%table, %ids) {axis = 0} : f32[batch, 20, 8]

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kMostLines = 14;
 constexpr size_t kMostColumns = 100 - sizeof("// drawing : ") + 1;
 
-// A tile by `row_warps` x `column_warps` warps, of which `depth` share out a sum.
+// A tile of `row_warps` x `column_warps` warps, in which `depth` warps share each sum.
 schedule::Tile ByWarps(int rows, int columns, int chunk_bytes, int row_warps, int column_warps,
                        int depth, int stages) {
   return {{rows, columns, stages, {depth, 1}}, chunk_bytes, row_warps, column_warps};

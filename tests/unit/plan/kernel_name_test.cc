@@ -13,8 +13,8 @@ void Append(std::string& list, const std::string& item) {
   list += (list.empty() ? "" : ", ") + item;
 }
 
-// A region of `nodes` that gives out the last one's result. Its operands are "name: type;name:
-// type"; constants' names begin with "w".
+// A region of `nodes` whose result is that of the last node. Its operands are given as "name: type;name: type"; names of constants begin
+// with "w".
 std::unique_ptr<Graph> GraphOf(const std::string& operands, const std::string& nodes) {
   std::string inputs, constants, names, parameters;
   std::istringstream list(operands);
@@ -46,7 +46,7 @@ struct Case {
 };
 
 constexpr Case kCases[] = {
-    // Ops by their own names, at most three, functions before arithmetic.
+    // A name has at most three ops by their own names, functions before arithmetic.
     {"add_relu", "x: f32[b, 8];w: f32[8]",
      "%s = add(%x, %w) : f32[b, 8]\n"
      "%y = relu(%s) : f32[b, 8]"},
@@ -59,7 +59,7 @@ constexpr Case kCases[] = {
      "%r = reshape(%x) {shape = dims[8*b]} : f32[8*b]\n"
      "%y = cast(%r) {to = f16} : f16[8*b]"},
     {"transpose", "x: f32[b, 8]", "%y = transpose(%x) {perm = [1, 0]} : f32[8, b]"},
-    // Ids and masks are told of where there is nothing else.
+    // Ops on ids and masks are named only if there is nothing else.
     {"embedding", "ids: i64[b];w: i64[];w_rows: f32[9, 8]",
      "%s = add(%ids, %w) : i64[b]\n"
      "%y = gather(%w_rows, %s) {axis = 0} : f32[b, 8]"},
@@ -100,7 +100,7 @@ constexpr Case kCases[] = {
      "%m = mul(%let, %w_last) : f32[b, 8]\n"
      "%s = reduce_sum(%m) {axes = [1], keepdims = 0} : f32[b]\n"
      "%y = tanh(%s) : f32[b]"},
-    // Without an activation two layers are no network, but an adapter.
+    // Two layers without an activation are an adapter, not a network.
     {"linear", "x: f32[b, 8];w_a: f32[8, 2];w_b: f32[2, 8]",
      "%a = matmul(%x, %w_a) {transpose_a = 0, transpose_b = 0} : f32[b, 2]\n"
      "%y = matmul(%a, %w_b) {transpose_a = 0, transpose_b = 0} : f32[b, 8]"},

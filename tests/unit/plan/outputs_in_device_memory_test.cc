@@ -1,4 +1,4 @@
-// What the runtime must know of a kernel before it lets outputs lie in page-locked memory of the host.
+// The properties of a kernel that the runtime must know before it places outputs in page-locked host memory.
 #include <gtest/gtest.h>
 
 #include "compiler/plan/region_kernels.h"

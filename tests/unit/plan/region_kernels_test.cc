@@ -49,8 +49,7 @@ constexpr const char* kManyMatrices =
     "      return %y\n    }\n  }\n"
     "  return %y \"y\"\n}\n";
 
-// x, repeated to 32 matrices of 3024 terms, by weights of `columns`: the kernel makes the
-// repetition.
+// x, repeated to 32 matrices of 3024 terms, by weights with `columns` columns: the kernel computes the repetition.
 std::string MadeOperand(int columns) {
   const std::string n = std::to_string(columns), y = "f32[32, b, " + n + "]";
   const std::string w = "f32[32, " + n + ", 3024]";
@@ -81,7 +80,7 @@ constexpr const char* kSoftmaxSum =
     "      return %s\n    }\n  }\n"
     "  return %s \"s\"\n}\n";
 
-// Those of the table that are planned for by what was measured, and another that runs fewer blocks.
+// The GPUs of the table for which plans are based on measurements, and another one that runs fewer blocks.
 constexpr const char* kGpus[] = {"sm_75", "sm_80",  "sm_86",   "sm_89",
                                  "sm_90", "sm_90a", "sm_100a", "sm_120"};
 constexpr std::pair<const char*, const char*> kNumbers[] = {
@@ -104,7 +103,7 @@ struct Planner {
     }
     return ranges;
   }
-  // What the variants are planned for.
+  // The sizes for which the variants are planned.
   MatMulPlan product() const { return *PlanProduct(*graph->nodes.back()); }
   const MatMulPolicy& policy() const { return PolicyFor(product(), options); }
   int64_t columns() const { return *product().n.AsConstant(); }
@@ -160,7 +159,7 @@ TEST(RegionKernels, PlansWithoutMeasurementsAndWhereTheyAgree) {
   EXPECT_GT(product.Ranges({}).size(), 3u);
 }
 
-// The more rows there are, the larger tiles get, and the fewer blocks share out a sum.
+// With more rows, tiles get larger, and fewer blocks share a sum.
 TEST(RegionKernels, PlansALayerOfAnMlpFromFewRowsToMany) {
   const auto planned = Planner(Layer(3456, 512), "sm_90a").kernels.Planned();
   EXPECT_TRUE(std::holds_alternative<schedule::Rows>(planned.front().choice.product));
@@ -177,12 +176,12 @@ TEST(RegionKernels, PlansALayerOfAnMlpFromFewRowsToMany) {
     elements = tile->rows * tile->columns;
     has_tiles = true;
   }
-  // The library is ahead of blocks alone, of TF32.
+  // In TF32, the library is faster than kernels without clusters.
   EXPECT_TRUE(
       IsLibrary(Planner(Layer(3456, 512), "sm_90a", "high").kernels.Planned().back().choice));
 }
 
-// The kernels of a GPU depend on which it is.
+// The planned kernels depend on the GPU.
 TEST(RegionKernelsDeathTest, NeedAGpuOfTheTable) {
   const auto graph = *Parse(kProduct);
   const PlanOptions options{TargetKind::kGpu};
@@ -205,8 +204,8 @@ TEST(RegionKernels, ServesEveryNumberOfRowsByOneKernelThatCan) {
   });
 }
 
-// Every tile is one of the policy's for products of so many columns, but for its split-K; and the
-// library makes none that it says to be ours.
+// Every tile, apart from its split-K, is one that the policy allows for products with this number of columns; and the library computes no
+// product that the policy gives to generated kernels.
 TEST(RegionKernels, PlansWhatThePolicySays) {
   ForEachProduct([](const Planner& planner) {
     const MatMulPolicy& policy = planner.policy();
@@ -239,8 +238,7 @@ TEST(RegionKernels, PlansWhatThePolicySays) {
   });
 }
 
-// All blocks of clusters run at once, up to two on a multiprocessor, and the more tiles there are,
-// the fewer blocks share one out.
+// All blocks of clusters run at the same time, up to two per multiprocessor; with more tiles, fewer blocks share a tile.
 TEST(RegionKernels, SharesSumsOutWhileBlocksFindRoom) {
   ForEachProduct([](const Planner& planner) {
     int last_blocks = kMostClusterBlocks;
@@ -262,7 +260,7 @@ TEST(RegionKernels, SharesSumsOutWhileBlocksFindRoom) {
   });
 }
 
-// The rows from which on the largest tile serves.
+// The number of rows from which the largest tile is used.
 int64_t FromOfLargest(const Planner& planner) { return planner.kernels.Planned().back().from; }
 
 TEST(RegionKernels, LeavesMoreRowsToSmallTilesOnAGpuOfMoreMultiprocessors) {
@@ -316,7 +314,7 @@ TEST(RegionKernels, MakesOperandsInKernelsOfOurs) {
   }
 }
 
-// Tuning measures every tile that is planned somewhere, where it fits.
+// Tuning measures every tile that is planned for some size, wherever it fits.
 TEST(RegionKernels, TriesAllThatIsPlanned) {
   ForEachProduct([](const Planner& planner) {
     for (const Variant& variant : planner.kernels.Planned()) {
@@ -336,7 +334,7 @@ TEST(RegionKernels, GivesEachWinnerTheSizesAroundItsOwn) {
   EXPECT_EQ(sum.Ranges({{16, Blocks(64)}}), Texts({"0.._block_64"}));
   EXPECT_EQ(sum.Ranges({{1, {}}, {16, Blocks(64)}, {100, Blocks(64)}, {10000, Blocks(512)}}),
             Texts({"0..4", "5..1000_block_64", "1001.._block_512"}));
-  // A choice that comes back is a kernel of another name.
+  // A choice that is used for several ranges of sizes becomes kernels with different names.
   EXPECT_EQ(sum.Ranges({{1, Blocks(64)}, {4, Blocks(512)}, {16, Blocks(64)}}),
             Texts({"0..2_block_64", "3..8_block_512", "9.._block_64_again"}));
 }
@@ -344,7 +342,7 @@ TEST(RegionKernels, GivesEachWinnerTheSizesAroundItsOwn) {
 TEST(RegionKernels, ServesNoMoreRowsThanAKernelCanMake) {
   const Planner product(kProduct);
   EXPECT_EQ(product.Ranges({{4, Rows(4)}, {1024, KernelChoice()}}), Texts({"0..4_rows_4", "5.."}));
-  // As planned from there on.
+  // From there on, the kernels are as planned.
   Texts rest = product.Ranges({});
   while (!rest.front().starts_with("5..")) rest.erase(rest.begin());
   rest.insert(rest.begin(), "0..4_rows_4");
@@ -364,7 +362,7 @@ TEST(RegionKernels, MakesStepsThatAreAlternatives) {
   EXPECT_NE(steps[0].kernel.block_size, 512);
 }
 
-// Blocks for each 8 rows serve any number of them.
+// Kernels with a block for every 8 rows serve any number of rows.
 TEST(RegionKernels, TriesRowsInGroupsWhereTheyAreAFewMore) {
   const Planner product(Layer(512, 256));
   for (const auto& [size, has_groups] : {std::pair(4, false), {9, true}, {64, true}, {65, false}}) {
@@ -391,7 +389,7 @@ TEST(RegionKernels, PassesOnTheAlgorithmOfALibrary) {
   EXPECT_EQ(choice.Words(), "library, number 3 of its algorithms");
 }
 
-// Every candidate is a kernel: it can be planned and written.
+// Every candidate can be planned and emitted as a kernel.
 TEST(RegionKernels, ProposesKernelsThatCanBePlanned) {
   for (const std::string& text :
        {std::string(kProduct), Layer(3456, 512), std::string(kSoftmaxSum)}) {
@@ -412,7 +410,7 @@ TEST(RegionKernels, ProposesKernelsThatCanBePlanned) {
   }
 }
 
-// ---- Where nothing may depend on the batch ----
+// ---- Batch-invariant kernels ----
 
 TEST(BatchInvariantKernels, ServeAllRowsOfAProduct) {
   ForEachProduct(
@@ -442,10 +440,10 @@ TEST(BatchInvariantKernels, AreThoseOfTheUsualBatch) {
   EXPECT_EQ(planned(Layer(3456, 512), "sm_90a", "highest"),
             Texts({"0.._warpgroup_64x64_cluster_4"}));
   EXPECT_EQ(planned(kSoftmaxSum, "sm_90a", "highest"), Texts({"0.."}));
-  // oneDNN's place is taken by the runtime's own product.
+  // The runtime's own product replaces oneDNN.
   EXPECT_TRUE(IsLibrary(
       Planner(kProduct, "cpu", "highest", /*batch_invariant=*/true).kernels.Planned()[0].choice));
-  // A batch that is never usual is planned for what it can be.
+  // If the usual batch is out of the batch's range, the plan uses a batch within the range.
   std::string few = Layer(3456, 512);
   few.replace(few.find("1..65536"), 8, "1..4");
   EXPECT_EQ(planned(few, "sm_90a", "highest"), Texts({"0.._rows_4"}));

@@ -75,7 +75,7 @@ TEST(MatMulSchedule, TakesNoFieldsThatThereCannotBe) {
   EXPECT_THROW((void)ScheduleOf(json), nlohmann::json::exception);
 }
 
-// Of any GPU with tensor cores; by warpgroups of those that have them.
+// For any GPU with tensor cores; warpgroup tiles only for GPUs that support them.
 TEST(MatMulPolicy, HasTilesThatFit) {
   for (const char* architecture : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120"}) {
     const Gpu& gpu = GpuFor(architecture);

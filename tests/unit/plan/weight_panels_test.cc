@@ -8,7 +8,7 @@
 namespace fusec {
 namespace {
 
-// Where element (row, column) of a matrix of `k` floats per row stands.
+// The position of element (row, column) of a matrix with `k` floats per row.
 int64_t Place(int64_t row, int64_t column, int64_t k) {
   const int64_t across = (k + 31) / 32;
   const int64_t panel = row / 64 * across + column / 32;
@@ -45,7 +45,7 @@ TEST(WeightPanels, RoundToElevenBits) {
     const double exact = weights.GetDouble(i);
     const double high = rounded.GetDouble(Place(i / 40, i % 40, 40));
     EXPECT_EQ(std::remainder(high, std::ldexp(1.0, std::ilogb(exact) - 10)), 0);
-    // Below powers of two Dekker's split is off by up to a whole last place.
+    // Just below powers of two, the error of Dekker's split is up to a whole unit in the last place.
     EXPECT_LE(std::abs(high - exact), std::ldexp(1.0, std::ilogb(exact) - 10));
   }
 }
@@ -57,8 +57,8 @@ TEST(WeightPanels, SplitHalvesStandWhereTheKernelLooks) {
   const auto* halves = reinterpret_cast<const uint16_t*>(panels.bytes());
   for (int64_t i = 0; i < kN * kK; ++i) {
     const int64_t row = i / kK, column = i % kK, number = column % 16;
-    // Of 16 numbers, a thread of four has those at t, t + 4, t + 8 and t + 12 (mma.sync of floats);
-    // its words of 16 halves are t and t + 4 (mma.sync of halves).
+    // Of 16 floats, thread t of four holds those at t, t + 4, t + 8 and t + 12 (mma.sync for floats); of the 8 words of 16 halves it holds
+    // words t and t + 4 (mma.sync for halves).
     const int64_t word = number % 4 + number / 8 * 4, half = word * 2 + number % 8 / 4;
     const int64_t in_row = column % 64 / 16 * 16 + half;
     const int64_t group = row / 64 * 64 * 2 * (2 * 64 + 1);
@@ -131,7 +131,7 @@ TEST(WeightPanels, CanBeReadBack) {
   }
 }
 
-// Numbers that are E4M3 times a power of two of their row stay what they are.
+// Numbers that are an E4M3 number times a power of two of their row are not changed.
 TEST(WeightPanels, HoldRowsInFloat8) {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16}) {
     constexpr int64_t kN = 67, kK = 300;

@@ -9,7 +9,7 @@
 namespace fusec {
 namespace {
 
-// The answer `found` of a graph that makes %y of %x.
+// Judges the answer `found` of a graph that computes %y from %x.
 Comparison Judged(const char* body, const std::vector<double>& x, const std::vector<double>& found,
                   Dtype dtype = Dtype::kF32) {
   const auto graph = Parse(std::string("graph @g(%x: f32[2]) {\n") + body + "  return %y\n}\n");
@@ -25,7 +25,7 @@ Comparison Judged(const char* body, const std::vector<double>& x, const std::vec
 }
 
 TEST(OutputJudge, WhatRoundingExplainsIsIllConditioned) {
-  // f32 has no digits left of 1/3 beside 1e8, so 0 and 8 are as right as any answer.
+  // In f32, adding 1/3 to 1e8 loses all digits of 1/3, so 0 and 8 are both acceptable answers.
   const char cancels[] =
       "  %big = constant() [100000000.0] : f32[]\n"
       "  %s = add(%x, %big) : f32[2]\n"
@@ -37,7 +37,7 @@ TEST(OutputJudge, WhatRoundingExplainsIsIllConditioned) {
   EXPECT_EQ(zero.unjudged, 2);
   EXPECT_EQ(zero.note.substr(0, 16), "ill-conditioned:");
   EXPECT_FALSE(Judged(cancels, third, {1e6, 1e6}).pass);
-  // A sum that keeps its digits excuses nothing.
+  // A sum that does not lose digits excuses no difference.
   const char keeps[] =
       "  %one = constant() [1.0] : f32[]\n"
       "  %y = add(%x, %one) : f32[2]\n";
@@ -45,7 +45,7 @@ TEST(OutputJudge, WhatRoundingExplainsIsIllConditioned) {
   EXPECT_FALSE(Judged(keeps, third, {4.0 / 3 + 1e-3, 4.0 / 3}).pass);
 }
 
-// The input of a step may lie on either side of it; that excuses no other element.
+// The input of a step function may be rounded to either side of the step; that excuses no other element.
 TEST(OutputJudge, AStepIsJudgedElementByElement) {
   const char floors[] = "  %y = floor(%x) : f32[2]\n";
   const Comparison on_step = Judged(floors, {2, 5.3}, {1, 5});
@@ -84,7 +84,7 @@ TEST(OutputJudge, AZeroThatASumGivesHasNoSign) {
   EXPECT_FALSE(Judged("  %y = reciprocal(%x) : f32[2]\n", {0, 1}, {-INFINITY, 1}).pass);
 }
 
-// As many elements as the smaller one says.
+// As many elements as the smaller of the two sizes.
 Comparison JudgedSize(const std::vector<double>& x, std::vector<double> found) {
   const auto graph = Parse(
       "graph @g(%x: f32[2]) {\n"

@@ -13,7 +13,7 @@ TEST(BlockStages, CountElementsOfTheRowsThatAValueHas) {
   EXPECT_EQ(ElementsPerRow(&value, {b, 2, 3}), 5);
   value.type.shape = {b, b};
   EXPECT_EQ(ElementsPerRow(&value, {b}), 0);
-  // As of a reshape that puts the rows of random graph 3423 together.
+  // As for a reshape that merges the rows in random graph 3423.
   value.type.shape = {b * 30};
   EXPECT_EQ(ElementsPerRow(&value, {b, 2, 3}), 0);
 }

@@ -32,7 +32,7 @@ TEST(IndexLimits, OffsetsSayWhereTheTablesOfOneBegin) {
             "ids 20 10 20 along 1");
 }
 
-// Offsets that do not ascend: all rows behind them are there.
+// Offsets that do not ascend: an id may reach all rows from its offset to the end of the table.
 TEST(IndexLimits, OffsetsIntoOneStackedTableLeaveLess) {
   EXPECT_EQ(LimitsOf(R"(graph @g(%ids "ids": i64[3, batch]) symbols(batch in 1..64) {
   %table = constant() payload "aa" : f32[50, 4]
@@ -67,7 +67,7 @@ TEST(IndexLimits, EveryColumnHasThatOfItsTable) {
             "ids 7 7 1001 1001 4611686018427387904 along 1");
 }
 
-// Joined columns come apart again; a sum over places of a bag has one limit for all.
+// Concatenated columns are separated again; a sum over the positions of a bag has one limit for all of them.
 TEST(IndexLimits, ColumnsGoThroughWhatIsDoneToThemTogether) {
   EXPECT_EQ(LimitsOf(R"(graph @g(%left "left": i32[batch, 2], %right "right": i32[batch, 1], %bag "bag": i64[batch, 4])
     symbols(batch in 1..64) {
@@ -101,7 +101,7 @@ TEST(IndexLimits, TheSmallestTableDecidesAndRemaindersTakeAll) {
             "hashed 4611686018427387904, ids min(requests, 50)");
 }
 
-// Whatever the view is: its element map says which column each place of the result reads.
+// For any view: its element map gives the column that each place of the result reads.
 TEST(IndexLimits, RepeatedAndPaddedColumnsKeepTheirLimits) {
   EXPECT_EQ(LimitsOf(R"(graph @g(%ids "ids": i64[batch, 2], %more "more": i64[batch, 2]) symbols(batch in 1..64) {
   %table = constant() payload "aa" : f32[60, 4]
@@ -127,7 +127,7 @@ TEST(IndexLimits, AMaskThatIsCountedWithIsZeroOrOne) {
             "mask 2");
 }
 
-// A matrix of floats as deepctr-torch has it: ids in some columns, features in the others.
+// A matrix of floats as in deepctr-torch: ids in some columns, features in the others.
 TEST(IndexLimits, ColumnsOfFloatsThatBecomeIntegersAreIds) {
   EXPECT_EQ(LimitsOf(R"(graph @g(%x "x": f32[batch, 4]) symbols(batch in 1..64) {
   %table = constant() payload "aa" : f32[30, 4]

@@ -7,7 +7,7 @@
 namespace fusec {
 namespace {
 
-// The ops that the pattern finds from the last node of a graph on, in its order; "none" without a match.
+// The ops that the pattern matches, beginning with the last node of a graph, in the pattern's order; "none" without a match.
 std::string Found(const std::string& pattern, const std::string& nodes) {
   const std::string head = "graph @g(%x: f32[4, 8], %y: f32[4, 8]) {\n  %c = constant() [2.0] : f32[1]\n";
   auto graph = Parse(head + nodes + "  return %z\n}\n");

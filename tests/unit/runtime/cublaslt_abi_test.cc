@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// Compiled to nothing where there is no cuBLAS header: the runtime does not need it.
+// This file is empty without the cuBLAS header, since the runtime does not need it.
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
 

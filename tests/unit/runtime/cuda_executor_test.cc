@@ -92,7 +92,7 @@ class CudaExecutorTest : public testing::Test {
     executor_ = std::move(*executor);
   }
 
-  // Binds and hands the bindings to `use`.
+  // Binds tensors, and passes the bindings to `use`.
   template <class Use>
   auto With(void* x, void* y, int64_t batch, bool on_device, Use use) {
     const size_t buffers = artifact_->manifest().buffers.size();
@@ -129,7 +129,7 @@ class CudaExecutorTest : public testing::Test {
 TEST_F(CudaExecutorTest, CompilesItsSourcesForAGpuItWasNotMadeFor) {
   using Images = std::vector<std::string>;
   EXPECT_EQ(gpu_.modules, Images{"\177ELF"});  // the artifact's own
-  for (const int capability : {100, 199}) {    // one that NVRTC knows, and one that nobody knows
+  for (const int capability : {100, 199}) {    // one that NVRTC supports, and one that does not exist
     gpu_.capability = capability;
     gpu_.modules.clear();
     NewExecutor();
@@ -208,7 +208,7 @@ TEST_F(CudaExecutorTest, RunsOfLateAllocateNothing) {
   std::vector<float> x(400000, 1.0f), y(400000);
   const auto pinned = device_->AllocateHost(8000);
   ASSERT_TRUE(pinned);
-  // The fake driver allocates for all that it puts on a stream.
+  // The fake driver allocates memory for everything that it enqueues.
   driver_.cuGraphLaunch = [](CUgraphExec, CUstream) { return CUDA_SUCCESS; };
   driver_.cuEventRecord = [](CUevent, CUstream) { return CUDA_SUCCESS; };
   driver_.cuMemcpyHtoDAsync = [](CUdeviceptr, const void*, size_t, CUstream) {
@@ -273,20 +273,20 @@ TEST_F(CudaExecutorTest, ReportsIndexErrorsOnce) {
   EXPECT_EQ(run.error().code, FUSEC_BAD_INPUT);
   EXPECT_NE(run.error().message.find("[1]"), std::string::npos) << run.error().message;
   ASSERT_TRUE(Run(good, y));
-  // An asynchronous run's error waits for Synchronize, whatever is run in between.
+  // The error of an asynchronous run is reported by Synchronize, whatever runs in between.
   y.assign(3, 0);
   ASSERT_TRUE(With(bad.data(), y.data(), 3, false,
                    [&](const RunBindings& b) { return executor_->RunAsync(b, nullptr); }));
   ASSERT_TRUE(Run(good, y));
   EXPECT_FALSE(executor_->Synchronize());
   EXPECT_TRUE(executor_->Synchronize());
-  // Also when somebody waits for the run meanwhile, whose memory is to be another.
+  // Also if something waits for the run in between, because its memory is to be replaced.
   ASSERT_TRUE(With(bad.data(), y.data(), 3, false,
                    [&](const RunBindings& b) { return executor_->RunAsync(b, nullptr); }));
   executor_->FinishEarlier();
   ASSERT_TRUE(Run(good, y));
   EXPECT_FALSE(executor_->Synchronize());
-  // And of a tensor that travels in pieces.
+  // And for a tensor that is copied in pieces.
   bad.assign(300000, 1);
   bad[299999] = -1;
   EXPECT_NE(Run(bad, y).error().message.find("[299999]"), std::string::npos);
@@ -354,7 +354,7 @@ TEST_F(CudaExecutorTest, AFaultEndsAllContexts) {
   ASSERT_TRUE(run(*other));
   ASSERT_TRUE(other->Synchronize());
   const auto launch = std::exchange(driver_.cuGraphLaunch, [](CUgraphExec, CUstream) {
-    return CUDA_ERROR_ILLEGAL_ADDRESS;  // of an earlier launch, as the driver tells it
+    return CUDA_ERROR_ILLEGAL_ADDRESS;  // the error of an earlier launch, as the driver reports it
   });
   EXPECT_FALSE(run(*executor_));
   driver_.cuGraphLaunch = launch;
@@ -405,7 +405,7 @@ TEST_F(CudaExecutorTest, MeasuresEveryRun) {
   EXPECT_DOUBLE_EQ((*times)[0], 25.0);  // 0.5 ms for 20 replays
 }
 
-// Each alone, in order, for both sets of inputs; the second step finds what the first has made.
+// Times each step alone, in order, for both sets of inputs; the second step reads the result of the first.
 TEST_F(CudaExecutorTest, MeasuresEveryStepAlone) {
   std::vector<float> x = {1, 2, 3}, other = {4, 5, 6}, y(3);
   int added = 0, doubled = 0, added_before = 0;

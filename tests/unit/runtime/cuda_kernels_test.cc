@@ -43,7 +43,7 @@ TEST(ChooseGpuTarget, CompilesWhereThereIsNoMachineCode) {
   EXPECT_EQ(Chosen(WithTargets({"cpu", "sm_x", "sm_90b"}), 90).substr(0, 6), "error:");
 }
 
-// Kernels "name" that serve sizes from..to (all, if from is 0 and to is 0) with shared memory, each of the same output.
+// Kernels "name" for sizes from..to (all sizes if both are 0) with shared memory, which all make the same output.
 std::vector<Step> StepsOf(const std::vector<std::tuple<std::string, int, int64_t, int64_t>>& kernels) {
   std::vector<Step> steps;
   for (const auto& [name, shared_bytes, from, to] : kernels) {
@@ -70,7 +70,7 @@ TEST(WithinSharedMemory, AnAlternativeServesTheSizesOfOneThatAsksForMore) {
   const auto steps = StepsOf({{"a1", 10, 0, 8}, {"a2", 200, 9, 99}, {"a3", 150, 100, 1000}, {"b", 300, 0, 0}, {"c1", 120, 0, 9},
                               {"c2", 130, 10, 19}, {"c3", 20, 20, 29}, {"d1", 500, 0, 5}, {"d2", 400, 6, 9}});
   EXPECT_EQ(TextOf(WithinSharedMemory(steps, 1000)), TextOf(steps));
-  // The last of those that are all too large stays, for the error that names it.
+  // If all are too large, the last one stays, so that the error can name it.
   EXPECT_EQ(TextOf(WithinSharedMemory(steps, 100)), "a1 0..1000; b; c3 0..29; d2 0..9; ");
   EXPECT_EQ(TextOf(WithinSharedMemory(steps, 180)), "a1 0..99; a3 100..1000; b; c1 0..9; c2 10..19; c3 20..29; d2 0..9; ");
 }
@@ -81,7 +81,7 @@ TEST(ForMultiprocessors, RangesThatBeginBehindAWaveMove) {
   EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 132)), TextOf(steps));
   EXPECT_EQ(TextOf(ForMultiprocessors(steps, 0, 16)), TextOf(steps));  // an artifact that does not tell
   EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 66)), "a1 0..8; a2 9..66; a3 67..528; a4 529..1999; b; ");
-  // Of few multiprocessors a wave is full before the second one begins; of many the last one is never needed.
+  // With few multiprocessors, a wave is full before the second one begins; with many, the last kernel is never needed.
   EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 4)), "a1 0..4; a3 5..32; a4 33..1999; b; ");
   EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 264)), "a1 0..8; a2 9..264; a3 265..1999; b; ");
   steps[3].when = {DimExpression(), 1057, INT64_MAX, true};

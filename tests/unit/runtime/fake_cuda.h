@@ -11,7 +11,7 @@
 
 namespace fusec::runtime {
 
-// Of those that a kernel is given.
+// Reads one of the arguments that a kernel is launched with.
 template <class T>
 T Argument(void** arguments, int i) {
   return *static_cast<T*>(arguments[i]);
@@ -146,7 +146,7 @@ inline void FillStreamFunctions(CudaDriver& d) {
   };
   d.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) {
     FakeGpu::Of(stream)->queue.push_back([recorded = *reinterpret_cast<FakeGpu::Event*>(event)] {
-      if (recorded.stream != nullptr)  // else it was never recorded
+      if (recorded.stream != nullptr)  // otherwise it was never recorded
         FakeGpu::current->Drain(recorded.stream, recorded.reached.get());
     });
     return CUDA_SUCCESS;
@@ -201,7 +201,7 @@ inline void FillHostFunctions(CudaDriver& d) {
   };
 }
 
-// Nodes may only be added as a chain; the edge may follow.
+// Nodes may only be added as a chain; the edge to the node before may be added later.
 inline CUresult AddFakeNode(CUgraphNode* made, CUgraph handle, const CUgraphNode* dependencies,
                             size_t count, FakeGpu::Node node) {
   auto* graph = reinterpret_cast<FakeGpu::Graph*>(handle);
@@ -280,7 +280,7 @@ inline void FillExecutableGraphFunctions(CudaDriver& d) {
                                         const CUDA_KERNEL_NODE_PARAMS* p) {
     ++FakeGpu::current->patched;
     auto* const changed = reinterpret_cast<FakeGpu::Node*>(node);
-    // The node goes on launching whole clusters of the size that it was made with (580.159).
+    // As in driver 580.159, the node keeps launching whole clusters of the size that it was created with.
     const unsigned cluster = std::max(1, changed->kernel->cluster_blocks);
     reinterpret_cast<Exec*>(exec)->work.at(changed) =
         FakeGpu::LaunchOf(reinterpret_cast<const FakeGpu::Kernel*>(p->func),
@@ -303,7 +303,7 @@ inline void FillExecutableGraphFunctions(CudaDriver& d) {
   };
 }
 
-// The same function counted, under the lock of all of them.
+// Wraps the function so that its calls are counted, under the lock that all functions share.
 template <auto Member>
 struct LockedFunction;
 template <class... Arguments, CUresult (*CudaDriver::*Member)(Arguments...)>
@@ -317,7 +317,7 @@ struct LockedFunction<Member> {
     return unlocked(arguments...);
   }
   static void Wrap(CudaDriver& driver, const std::string& symbol) {
-    name = symbol.substr(0, symbol.find("_v"));  // cuda.h makes cuMemAlloc_v2 of cuMemAlloc
+    name = symbol.substr(0, symbol.find("_v"));  // cuda.h renames cuMemAlloc to cuMemAlloc_v2
     unlocked = driver.*Member;
     driver.*Member = Call;
   }

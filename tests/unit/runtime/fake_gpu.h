@@ -16,24 +16,24 @@
 
 namespace fusec::runtime {
 
-// A CUDA driver made of host memory and functions, so that the executor's bookkeeping is tested
-// without a GPU. Work waits in its stream until something waits for it, as late as a GPU might do
-// it. Any number of threads may call it, one of which gets in at a time. cuBLASLt is not there.
+// A fake CUDA driver that consists of host memory and functions, so that the executor's bookkeeping is tested without a GPU. Work stays in
+// its stream until something waits for it, which is as late as a GPU might execute it. Any number of threads may call it; a lock lets one
+// in at a time. There is no cuBLASLt.
 struct FakeGpu {
   struct Kernel {
     std::function<void(void** arguments, unsigned blocks, unsigned block_size)> run;
     std::vector<size_t> argument_bytes;
-    int cluster_blocks = 0;  // that it has to be launched with
+    int cluster_blocks = 0;  // the cluster size with which it must be launched
   };
   using Work = std::function<void()>;
   struct Node {
     Work work;
     const Kernel* kernel = nullptr;
-    bool is_linked = false;  // to the node before it, as all but the first must be
+    bool is_linked = false;  // has an edge from the node before it, as all except the first must have
   };
   struct Graph {
     std::vector<Node*> nodes;
-    // Its work as that of a child graph's node.
+    // The work of the whole graph, as a child graph's node does it.
     Work All() const {
       std::vector<Work> all;
       for (const Node* node : nodes) all.push_back(node->work);
@@ -45,7 +45,7 @@ struct FakeGpu {
       for (Node* node : nodes) delete node;
     }
   };
-  using Executable = std::map<Node*, Work>;  // in no order: chains are checked by the one below
+  using Executable = std::map<Node*, Work>;  // unordered: the check below ensures that graphs are chains
   struct Exec {
     std::vector<Node*> order;
     Executable work;
@@ -55,7 +55,7 @@ struct FakeGpu {
   };
   struct Event {
     Stream* stream = nullptr;
-    std::shared_ptr<bool> reached;  // the place in the stream where it was recorded last
+    std::shared_ptr<bool> reached;  // whether the place where it was recorded last has been reached
   };
 
   std::map<std::string, Kernel> kernels;
@@ -65,23 +65,23 @@ struct FakeGpu {
   std::map<const void*, size_t> pinned;  // page-locked host memory
   size_t pinned_bytes = 0, most_pinned_bytes = 0;
   std::map<const void*, int> generations;  // how often memory at that address was freed
-  bool reuses_addresses = false;  // memory, up to 8 MiB, lies where such memory was freed last
+  bool reuses_addresses = false;  // memory of up to 8 MiB is allocated where memory was freed last
   int capability = 90;
-  int built = 0;   // graphs
-  int copies = 0;  // done by graphs
+  int built = 0;   // graphs built
+  int copies = 0;  // copies done by graphs
   int programmatic_edges = 0;
   int instantiated = 0, patched = 0, launched = 0,
-      live = 0;                       // live: handles and memory not yet given back
-  CUresult next_wait = CUDA_SUCCESS;  // what the next wait fails with
+      live = 0;                       // `live` counts handles and memory that were not freed yet
+  CUresult next_wait = CUDA_SUCCESS;  // the error with which the next wait fails
   Stream null_stream;
-  std::map<std::string, int> calls;  // of each function of the driver
-  int fails_one_in = 0;  // of the calls that take memory or enqueue work, for want of memory
+  std::map<std::string, int> calls;  // number of calls of each driver function
+  int fails_one_in = 0;  // one in so many calls that allocate memory or enqueue work fails for lack of memory
   std::minstd_rand chance;
 
   static FakeGpu* current;
   static inline std::mutex mutex;
 
-  // Does a stream's work, up to where an event was recorded if one is given.
+  // Executes a stream's work; with `reached`, only up to the place where that event was recorded.
   void Drain(Stream* stream, const bool* reached = nullptr) {
     while ((reached == nullptr || !*reached) && !stream->queue.empty()) {
       const Work work = std::move(stream->queue.front());
@@ -93,7 +93,7 @@ struct FakeGpu {
   static Stream* Of(CUstream stream) {
     return stream == nullptr ? &current->null_stream : reinterpret_cast<Stream*>(stream);
   }
-  // A launch with its arguments copied now, as the driver does.
+  // A launch. Its arguments are copied immediately, as the driver does.
   static Work LaunchOf(const Kernel* kernel, unsigned blocks, unsigned block_size,
                        void** arguments) {
     std::vector<std::vector<char>> values;
@@ -110,7 +110,7 @@ struct FakeGpu {
   static Work CopyOf(void* to, const void* from, size_t bytes) {
     return [=] { std::memcpy(to, from, bytes); };
   }
-  // By a node of a graph, of memory that lives as long (580.159).
+  // A copy by a graph node. As with driver 580.159, it fails if its memory was freed after the node was made.
   static Work CopyOf(const CUDA_MEMCPY3D& p) {
     void* to = reinterpret_cast<void*>(p.dstDevice);
     const auto generations = [to, from = p.srcHost] {
@@ -178,7 +178,7 @@ struct FakeGpu {
  private:
   static constexpr size_t kReusedBytes = size_t{8} << 20;
   std::vector<std::unique_ptr<void, decltype(&std::free)>> reused_;
-  std::vector<void*> freed_;  // of `reused_`, the last one freed last
+  std::vector<void*> freed_;  // the freed parts of `reused_`; the most recent one is last
 };
 
 inline FakeGpu* FakeGpu::current = nullptr;

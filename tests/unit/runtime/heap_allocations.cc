@@ -18,7 +18,7 @@ void* Allocate(size_t bytes) {
 
 int64_t HeapAllocations() { return allocations; }
 
-// Every form whose memory the deletes below free: AddressSanitizer refuses that of its own news.
+// Replaces every form of new whose memory the deletes below free, since AddressSanitizer rejects mixing these with its own.
 void* operator new(size_t bytes) {
   if (void* memory = Allocate(bytes)) return memory;
   throw std::bad_alloc();

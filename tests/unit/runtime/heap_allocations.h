@@ -2,5 +2,5 @@
 
 #include <cstdint>
 
-// Calls of operator new in this process until now.
+// The number of calls of operator new in this process so far.
 int64_t HeapAllocations();

@@ -125,7 +125,7 @@ TEST(ManifestTest, EveryMistakeNamesFileAndKey) {
   }
 }
 
-// Tuning launches a kernel several times in a run, to tell its time from a launch's.
+// Tuning launches a kernel several times in a run, to separate its time from that of a launch.
 TEST(RunOrderTest, OneAlternativeOfSeveralRuns) {
   Manifest manifest;
   manifest.buffers.resize(1);
@@ -155,7 +155,7 @@ TEST(ManifestTest, OutputsLieInDeviceMemoryUnlessItSaysOtherwise) {
   EXPECT_TRUE(on_device());
 }
 
-// A manifest that fusec wrote holds to the last byte, one without the hash may be edited.
+// A manifest with a hash must not be changed in any byte; one without the hash may be edited.
 TEST(ManifestTest, AnAlteredManifestIsRefused) {
   const TinyArtifact artifact;
   const std::string text = artifact.Read("manifest.json");
@@ -177,7 +177,7 @@ TEST(ManifestTest, AnAlteredManifestIsRefused) {
   }
 }
 
-// Whatever bytes change, loading gives a program or one line of text.
+// Whatever bytes change, loading gives a program or an error of one line.
 TEST(ManifestTest, SurvivesRandomDamage) {
   const TinyArtifact artifact;
   const std::string good = artifact.Read("manifest.json");

@@ -51,7 +51,7 @@ double Activated(Activation activation, double x) {
   return 0;
 }
 
-// A case with its data, and the result of three plain loops in double.
+// A case with its data, and the result of a naive product in double precision.
 class Problem {
  public:
   explicit Problem(const Case& c) : c_(c), size_(DtypeBytes(c.dtype)) {

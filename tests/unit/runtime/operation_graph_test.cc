@@ -9,8 +9,7 @@
 namespace fusec::runtime {
 namespace {
 
-// Operations on one number in memory of the fake GPU: kernels that add, products made of kernels
-// that multiply.
+// Operations on one number in the fake GPU's memory: kernels that add, and products that consist of multiplying kernels.
 class OperationGraphTest : public testing::Test {
  protected:
   void SetUp() override {

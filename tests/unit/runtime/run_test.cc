@@ -35,7 +35,7 @@ using ::fusec::HostArray;
 
 std::vector<float> Copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-// The message of what `body` throws.
+// The message of the exception that `body` throws.
 template <class Body>
 std::string ErrorOf(Body body, fusec_status status) {
   try {
@@ -332,7 +332,7 @@ TEST_F(RunTest, DamagedFilesNameThemselves) {
   EXPECT_NE(load_error().find("manifest.json: cannot be read"), std::string::npos);
 }
 
-// A serving process replaces an artifact while it still runs the old one.
+// A serving process replaces an artifact on the disk while it still runs the old one.
 TEST_F(RunTest, LoadsAReplacedArtifactBesideTheOldOne) {
   const FusecProgram old_program(artifact_.path(), "cpu");
   artifact_.Write("cpu/kernels-native.so", artifact_.Read("cpu/kernels-native.so"));
@@ -355,8 +355,7 @@ bool IsMappedAsCode(const std::string& path) {
   return false;
 }
 
-// The loader knows a library by every name under which it was asked for, also by one that
-// belongs to another file by now.
+// The dynamic loader remembers a library under every name by which it was opened, even if the name belongs to another file later.
 TEST_F(RunTest, LoadsAnotherArtifactAfterASecondProgramOfTheFirst) {
   const FusecProgram first(artifact_.path(), "cpu");
   std::make_unique<FusecProgram>(artifact_.path(), "cpu").reset();
@@ -410,8 +409,7 @@ TEST_F(RunTest, AKernelWithoutBlocksIsRefused) {
             "step \"k01_gather_add\": 0 blocks write 32 bytes, expected 1..2147483647 blocks");
 }
 
-// Before anything is run, for the sizes at hand: the library's product would stay inside a smaller
-// `hidden`, a kernel does not know of it.
+// Sizes are checked before anything runs: the library's product would stay inside a smaller `hidden`, but a kernel does not know its size.
 TEST_F(RunTest, BuffersTooSmallForTheirStepsAreRefused) {
   artifact_.EditManifest("\"arena\", \"dtype\": \"f32\", \"elements\": \"batch*4\"",
                          "\"arena\", \"dtype\": \"f32\", \"elements\": \"min(batch*4, 40)\"");

@@ -1,4 +1,4 @@
-// Rows as the runtime stores them: bit for bit what the compiler stores of a whole table.
+// The runtime stores rows with the same bits as the compiler stores them for a whole table.
 #include "runtime/src/artifact/table.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ runtime::Table TableOf(const TensorData& data, runtime::RowForm form) {
   return table;
 }
 
-// Rows of every size and sign, with zeros of both signs, subnormals, and rows of equal elements.
+// Rows of all magnitudes and signs, with zeros of both signs, subnormals, and rows of equal elements.
 TensorData Numbers(Dtype dtype, int64_t rows, int64_t columns) {
   TensorData data(dtype, {rows, columns});
   std::mt19937 random(static_cast<unsigned>(columns));

@@ -6,7 +6,7 @@
 
 namespace fusec::runtime {
 
-// A hand-written artifact in a folder of its own that goes with it. The model, for x f32[batch, 3] and index i64[batch, 2]:
+// A hand-written artifact in a temporary folder, which is removed with the object. The model, for x f32[batch, 3] and index i64[batch, 2]:
 //   hidden = relu(x * weight[3, 4] + bias[4]);  y[i, j] = hidden[i, j] + table[index[i, 0], j] + table[index[i, 1], j]
 // with weight[k][j] = k + j - 2, bias[j] = j and table[10, 4][r][j] = 100 r + j.
 class TinyArtifact {
@@ -21,7 +21,7 @@ class TinyArtifact {
   // Replaces the first `from` in the manifest, which must be there.
   void EditManifest(const std::string& from, const std::string& to) const;
 
-  // What the model gives.
+  // The answers of the model.
   static std::vector<float> Expected(const std::vector<float>& x, const std::vector<int64_t>& index);
 
  private:

@@ -106,7 +106,7 @@ float Bias(size_t i) { return static_cast<float>(i); }
 float Table(size_t i) { return 100 * static_cast<float>(i / 4) + static_cast<float>(i % 4); }
 
 std::string Weights() {
-  // Not aligned on purpose: the loader must cope with files that other tools wrote.
+  // The data are deliberately unaligned, since the loader must read files that other tools wrote.
   const std::string header = R"({"weight":{"dtype":"F32","shape":[3,4],"data_offsets":[0,48]},)"
                              R"("bias":{"dtype":"F32","shape":[4],"data_offsets":[48,64]},)"
                              R"("table":{"dtype":"F32","shape":[10,4],"data_offsets":[64,224]}})";

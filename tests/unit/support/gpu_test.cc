@@ -38,7 +38,7 @@ TEST(Gpu, HasNumbersThatGoTogether) {
   }
 }
 
-// What was measured is of these.
+// The GPUs on which measurements were made.
 TEST(Gpu, OfAnH100OrH200Has132Multiprocessors) {
   EXPECT_EQ(GpuFor("sm_90a").multiprocessors(), 132);
 }

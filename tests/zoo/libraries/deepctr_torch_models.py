@@ -25,7 +25,7 @@ BEHAVIOUR = USER + HISTORY
 
 
 def matrix(columns):
-    """The one input of a model: ids as f32 in the columns of their features."""
+    """The only input of a model: ids as f32 numbers in the columns of their features."""
     parts = []
     for column in columns:
         if isinstance(column, DenseFeat):

@@ -1,4 +1,4 @@
-"""FuxiCTR: the long-sequence models that its wheel carries, and networks of its layers, each under the name of the paper it follows."""
+"""FuxiCTR: the long-sequence models in its wheel, and networks built from its layers, each named after the paper that it follows."""
 
 import contextlib
 import sys
@@ -39,7 +39,7 @@ def plain_map():
 
 
 class Network(nn.Module):
-    """The embeddings of all fields [batch, fields, WIDTH], then a head; with the linear part if asked."""
+    """The embeddings of all fields [batch, fields, WIDTH], followed by a head; optionally with the linear part."""
 
     def __init__(self, head, linear=False):
         super().__init__()
@@ -64,7 +64,7 @@ class FlatMlp(nn.Sequential):
 
 
 class Sum(nn.Module):
-    """Heads side by side, added."""
+    """The sum of several heads."""
 
     def __init__(self, *parts):
         super().__init__()
@@ -75,7 +75,7 @@ class Sum(nn.Module):
 
 
 class Products(nn.Module):
-    """Products of pairs beside the embeddings themselves, under an MLP."""
+    """An MLP over products of pairs, concatenated with the embeddings themselves."""
 
     def __init__(self, fields, interaction, width):
         super().__init__()
@@ -154,7 +154,7 @@ def models():
     names = [one.name for one in inputs]
     for name, head, linear in networks():
         yield Model(name, lambda head=head, linear=linear: Network(head, linear), inputs, lambda module, *x: module(dict(zip(names, x))))
-    # The items of a request stand behind one another: its history of 8, then its target.
+    # The items of a request follow one another: its history of 8 items, then its target.
     request = [ids("user", "batch", below=12), ids("item", "batch", 9, below=30, lowest=1), ids("cate", "batch", 9, below=9, lowest=1), ids("mask", "batch", 8, below=2)]
     for name, make in long_models():
         yield Model(f"long_{name}", make, request, long_call)

@@ -1,4 +1,5 @@
-"""transformers, small and random, alone and with PEFT's adapters on them: encoders, decoders, encoder-decoders, a vision model."""
+"""Small random models of the transformers library, without and with PEFT's adapters: encoders, decoders, encoder-decoders, a vision
+model."""
 
 import peft
 import torch
@@ -62,7 +63,7 @@ CROSSED = {
                           encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=POSITIONS), "q_proj v_proj"),
 }  # fmt: skip
 
-# How an adapter is asked for; each is put on BERT, Llama and ViT, and LoRA on everything.
+# The configurations of adapters; each is put on BERT, Llama and ViT, and LoRA on every model.
 ADAPTERS = {
     "LoRA": lambda names: peft.LoraConfig(r=4, lora_alpha=8, target_modules=names),
     "rsLoRA": lambda names: peft.LoraConfig(r=4, lora_alpha=8, target_modules=names, use_rslora=True),

@@ -1,4 +1,4 @@
-"""RecBole: its recommenders on a small data set of its own file format, which is written here.
+"""RecBole: its recommenders, with a small data set in its file format, which this file writes.
 
 Context-aware and general recommenders score pairs (`predict`), sequential ones all items (`full_sort_predict`).
 """
@@ -14,7 +14,7 @@ import tempfile
 import numpy
 import torch
 
-# RecBole 1.2 names types that NumPy 2 no longer has.
+# RecBole 1.2 uses types that NumPy 2 does not have.
 for name, kind in {"float_": numpy.float64, "complex_": numpy.complex128, "unicode_": numpy.str_}.items():
     if not hasattr(numpy, name):
         setattr(numpy, name, kind)
@@ -54,7 +54,7 @@ write_data(DATA / "tiny")
 
 
 def make(name, **more):
-    """The recommender, its tables and widths small."""
+    """The recommender with small tables and widths."""
     columns = {"inter": ["user_id", "item_id", "rating", "timestamp"], "user": ["user_id", "age"], "item": ["item_id", "genre", "year"]}
     settings = {
         "data_path": str(DATA), "load_col": columns, "use_gpu": False, "embedding_size": 16, "hidden_size": 16, "inner_size": 32, "n_heads": 2,
