@@ -12,7 +12,7 @@
 // source  : matmul, add, reduce_max, sub, exp, reduce_sum, div
 // inputs  : q f32[batch, 20, 16], k f32[batch, 40, 16], v f32[batch, 40, 8], bias f32[20, 40]
 // outputs : y f32[batch, 20, 8]
-// launch  : a block owns 32 queries of a head; batch blocks of 64 threads
+// launch  : a block computes 32 queries of a head; batch blocks of 64 threads
 // traffic : reads batch * 5120 + 3200 bytes, writes batch * 640 bytes,
 //           keeps batch * 16160 bytes out of memory
 // drawing : a block's scores, 32 queries of a head by 32 keys at a time
@@ -25,37 +25,37 @@
 //           queries    | 32 x 80 |  read once
 //           tile t     | keys 32 x 80 | values 32 x 80 |  place t % 2, 5120 bytes
 //           fetched    | 0 | 1 |   |
-//           used       |   | 0 | 1 |  softmax so far and values' sums in registers
+//           used       |   | 0 | 1 |  softmax and sums of values in registers
 extern "C" __global__ void __launch_bounds__(64)
 k00_attention(const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
               const float* __restrict__ bias, float* __restrict__ y, int batch) {
   constexpr int kDepth = 16;             // elements of a query and a key, in shared memory
-  constexpr int kColumns = 16;           // elements of a value there
-  constexpr int kTileQueries = 32;       // of a block
-  constexpr int kTileKeys = 32;          // of a tile
-  constexpr int kTiles = 2;              // of keys and values in shared memory
-  constexpr int kSharedBytes = 12800;    // given at launch
-  constexpr int kQueryTiles = 1;         // of a head
+  constexpr int kColumns = 16;           // elements of a value, in shared memory
+  constexpr int kTileQueries = 32;       // queries per block
+  constexpr int kTileKeys = 32;          // keys per tile
+  constexpr int kTiles = 2;              // tiles in shared memory
+  constexpr int kSharedBytes = 12800;    // dynamic shared memory
+  constexpr int kQueryTiles = 1;         // tiles of queries per head
   constexpr int kBlockSize = 64;         // threads
   constexpr int kSharedBytes_2 = 12800;  //
-  constexpr int kQueryVectors = 4;       // of a query
-  constexpr int kQueries = 20;           // of a head
-  constexpr int kVectorWords = 4;        // of 32 bits
+  constexpr int kQueryVectors = 4;       // vectors per query
+  constexpr int kQueries = 20;           // queries of a head
+  constexpr int kVectorWords = 4;        // words of 32 bits per vector
   constexpr int kQStride0 = 320;         // elements per step of axis 0 of "q"
   constexpr int kQColumns = 16;          // last axis of "q"
-  constexpr int kLanes = 4;              // neighbours that a thread takes at once
-  constexpr int kVectorBytes = 16;       // of a copy
-  constexpr int kKeyTiles = 2;           // of keys and values
-  constexpr int kKeyVectors = 4;         // of a key
-  constexpr int kKeys = 40;              // of a head, and as many values
+  constexpr int kLanes = 4;              // elements that a thread accesses at once
+  constexpr int kVectorBytes = 16;       // bytes per copy
+  constexpr int kKeyTiles = 2;           // tiles of keys and values
+  constexpr int kKeyVectors = 4;         // vectors per key
+  constexpr int kKeys = 40;              // keys of a head, and as many values
   constexpr int kKStride0 = 640;         // elements per step of axis 0 of "k"
   constexpr int kKColumns = 16;          // last axis of "k"
-  constexpr int kValueVectors = 2;       // of a value
+  constexpr int kValueVectors = 2;       // vectors per value
   constexpr int kVStride0 = 320;         // elements per step of axis 0 of "v"
   constexpr int kVColumns = 8;           // last axis of "v"
-  constexpr int kNeighbours = 2;         // keys of a piece whose scores a thread has
+  constexpr int kNeighbours = 2;         // consecutive keys whose scores a thread has
   constexpr int kBiasColumns = 40;       // last axis of "bias"
-  constexpr int kResultVectors = 2;      // of a query's results
+  constexpr int kResultVectors = 2;      // vectors of a query's result
   constexpr int kYStride0 = 160;         // elements per step of axis 0 of "y"
   constexpr int kYColumns = 8;           // last axis of "y"
   using Shape = AttentionShape<Arithmetic::kSplitTf32, kTileQueries, kTileKeys, kTiles, kDepth,
@@ -66,7 +66,7 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k, const fl
   const int head = blockIdx.x % batch;
   const int first_query = (kQueryTiles - 1 - blockIdx.x / batch) * kTileQueries;
 
-  // What pads rows stays zero.
+  // Clear shared memory: the padding of rows stays zero.
   for (int i = threadIdx.x; i < kSharedBytes_2 / sizeof(unsigned); i += kBlockSize) {
     reinterpret_cast<unsigned*>(shared_memory)[i] = 0;
   }
@@ -90,9 +90,9 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k, const fl
   const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
-  // Tile after tile of keys and values, of which the next is copied meanwhile.
+  // Loop over tiles of keys and values. The next tile is copied while one is used.
   for (int tile = 0; tile <= kKeyTiles; ++tile) {
-    // The tile before is there now, and none reads the one before that any more.
+    // The previous tile has arrived, and no thread reads the one before it anymore.
     AwaitCopies<0>();
     __syncthreads();
     if (tile < kKeyTiles) {

@@ -12,7 +12,7 @@
 // source  : mul, matmul, cast, where, reduce_max, sub, exp, reduce_sum, div
 // inputs  : q f16[batch, 2, 48, 32], k f16[batch, 2, 48, 32], v f16[batch, 2, 48, 32]
 // outputs : y f16[batch, 2, 48, 32]
-// launch  : a block owns 64 queries of a head; batch * 2 blocks of 128 threads
+// launch  : a block computes 64 queries of a head; batch * 2 blocks of 128 threads
 // traffic : reads batch * 18432 + 6 bytes, writes batch * 6144 bytes,
 //           keeps batch * 108288 + 2304 bytes out of memory
 // drawing : a block's scores, 64 queries of a head by 48 keys at a time
@@ -27,39 +27,39 @@
 //           queries    | 64 x 80 |  read once
 //           tile       | keys 48 x 80 | values 48 x 80 |  7680 bytes
 //           fetched    | 0 |   |
-//           used       |   | 0 |  softmax so far and values' sums in registers
+//           used       |   | 0 |  softmax and sums of values in registers
 extern "C" __global__ void __launch_bounds__(128, 4)
 k00_attention(const Half* __restrict__ q, const Half* __restrict__ k, const Half* __restrict__ v,
               Half* __restrict__ y, int batch) {
   constexpr int kDepth = 32;             // elements of a query and a key, in shared memory
-  constexpr int kColumns = 32;           // elements of a value there
-  constexpr int kTileQueries = 64;       // of a block
-  constexpr int kTileKeys = 48;          // of a tile
-  constexpr int kTiles = 1;              // with all keys and values
-  constexpr int kSharedBytes = 12800;    // given at launch
-  constexpr int kQueryTiles = 1;         // of a head
-  constexpr int kHeadsPerBatch = 2;      // that have queries, for each batch
-  constexpr int kHead1Count = 2;         // how many head_1 there are
-  constexpr int kQueryVectors = 4;       // of a query
-  constexpr int kQueries = 48;           // of a head
-  constexpr int kVectorWords = 4;        // of 32 bits
+  constexpr int kColumns = 32;           // elements of a value, in shared memory
+  constexpr int kTileQueries = 64;       // queries per block
+  constexpr int kTileKeys = 48;          // keys per tile
+  constexpr int kTiles = 1;              // tile of all keys and values
+  constexpr int kSharedBytes = 12800;    // dynamic shared memory
+  constexpr int kQueryTiles = 1;         // tiles of queries per head
+  constexpr int kHeadsPerBatch = 2;      // heads of the queries, for each batch
+  constexpr int kHead1Count = 2;         // extent of head_1
+  constexpr int kQueryVectors = 4;       // vectors per query
+  constexpr int kQueries = 48;           // queries of a head
+  constexpr int kVectorWords = 4;        // words of 32 bits per vector
   constexpr int kBlockSize = 128;        // threads
-  constexpr int kLanes = 8;              // neighbours that a thread takes at once
+  constexpr int kLanes = 8;              // elements that a thread accesses at once
   constexpr int kQStride0 = 3072;        // elements per step of axis 0 of "q"
   constexpr int kQStride1 = 1536;        // elements per step of axis 1 of "q"
   constexpr int kQColumns = 32;          // last axis of "q"
   constexpr float kScale = 0.17675781f;  // "scale"
-  constexpr int kKeyVectors = 4;         // of a key
+  constexpr int kKeyVectors = 4;         // vectors per key
   constexpr int kKStride0 = 3072;        // elements per step of axis 0 of "k"
   constexpr int kKStride1 = 1536;        // elements per step of axis 1 of "k"
   constexpr int kKColumns = 32;          // last axis of "k"
-  constexpr int kVectorBytes = 16;       // of a copy
-  constexpr int kValueVectors = 4;       // of a value
+  constexpr int kVectorBytes = 16;       // bytes per copy
+  constexpr int kValueVectors = 4;       // vectors per value
   constexpr int kVStride0 = 3072;        // elements per step of axis 0 of "v"
   constexpr int kVStride1 = 1536;        // elements per step of axis 1 of "v"
   constexpr int kVColumns = 32;          // last axis of "v"
-  constexpr int kNeighbours = 2;         // keys of a piece whose scores a thread has
-  constexpr int kResultVectors = 4;      // of a query's results
+  constexpr int kNeighbours = 2;         // consecutive keys whose scores a thread has
+  constexpr int kResultVectors = 4;      // vectors of a query's result
   constexpr int kYStride0 = 3072;        // elements per step of axis 0 of "y"
   constexpr int kYStride1 = 1536;        // elements per step of axis 1 of "y"
   constexpr int kYColumns = 32;          // last axis of "y"

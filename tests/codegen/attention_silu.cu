@@ -13,7 +13,7 @@
 // source  : matmul, add, sigmoid, mul
 // inputs  : uvqk f16[batch, 80, 256], positions f16[80, 80], seen f16[80, 80]
 // outputs : joined f16[batch, 80, 64]
-// launch  : a block owns 64 queries of a head; batch * 4 blocks of 128 threads
+// launch  : a block computes 64 queries of a head; batch * 4 blocks of 128 threads
 // traffic : reads batch * 40960 + 25602 bytes, writes batch * 10240 bytes,
 //           keeps batch * 163840 bytes out of memory
 // drawing : a block's scores, 64 queries of a head by 64 keys at a time
@@ -28,42 +28,42 @@
 //           queries    | 64 x 80 |  read once
 //           tile t     | keys 64 x 80 | values 64 x 80 |  place t % 2, 10240 bytes
 //           fetched    | 0 | 1 |   |
-//           used       |   | 0 | 1 |  values' sums in registers
+//           used       |   | 0 | 1 |  sums of values in registers
 extern "C" __global__ void __launch_bounds__(128, 4)
 k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
               const Half* __restrict__ seen, Half* __restrict__ joined, int batch) {
   constexpr int kDepth = 32;              // elements of a query and a key, in shared memory
-  constexpr int kColumns = 32;            // elements of a value there
-  constexpr int kTileQueries = 64;        // of a block
-  constexpr int kTileKeys = 64;           // of a tile
-  constexpr int kTiles = 2;               // of keys and values in shared memory
-  constexpr int kSharedBytes = 25600;     // given at launch
-  constexpr int kQueryTiles = 2;          // of a head
-  constexpr int kHeadsPerBatch = 2;       // that have queries, for each batch
-  constexpr int kHead1Count = 2;          // how many head_1 there are
-  constexpr int kQueryVectors = 4;        // of a query
-  constexpr int kQueries = 80;            // of a head
-  constexpr int kVectorWords = 4;         // of 32 bits
+  constexpr int kColumns = 32;            // elements of a value, in shared memory
+  constexpr int kTileQueries = 64;        // queries per block
+  constexpr int kTileKeys = 64;           // keys per tile
+  constexpr int kTiles = 2;               // tiles in shared memory
+  constexpr int kSharedBytes = 25600;     // dynamic shared memory
+  constexpr int kQueryTiles = 2;          // tiles of queries per head
+  constexpr int kHeadsPerBatch = 2;       // heads of the queries, for each batch
+  constexpr int kHead1Count = 2;          // extent of head_1
+  constexpr int kQueryVectors = 4;        // vectors per query
+  constexpr int kQueries = 80;            // queries of a head
+  constexpr int kVectorWords = 4;         // words of 32 bits per vector
   constexpr int kUvqkStride0 = 20480;     // elements per step of axis 0 of "uvqk"
   constexpr int kUvqkColumns = 256;       // last axis of "uvqk"
   constexpr int kQColumns = 32;           // last axis of "q", as which "uvqk" is read
-  constexpr int kUvqkOffset = 128;        // between an element and what is read of "uvqk"
+  constexpr int kUvqkOffset = 128;        // offset of the element that is read of "uvqk"
   constexpr int kBlockSize = 128;         // threads
-  constexpr int kLanes = 8;               // neighbours that a thread takes at once
-  constexpr int kVectorBytes = 16;        // of a copy
-  constexpr int kKeyTiles = 2;            // of keys and values
-  constexpr int kKeyVectors = 4;          // of a key
-  constexpr int kKeys = 80;               // of a head, and as many values
+  constexpr int kLanes = 8;               // elements that a thread accesses at once
+  constexpr int kVectorBytes = 16;        // bytes per copy
+  constexpr int kKeyTiles = 2;            // tiles of keys and values
+  constexpr int kKeyVectors = 4;          // vectors per key
+  constexpr int kKeys = 80;               // keys of a head, and as many values
   constexpr int kKAxis2 = 32;             // extent of axis 2 of "k", as which "uvqk" is read
-  constexpr int kUvqkOffset_2 = 192;      // between an element and what is read of "uvqk"
-  constexpr int kValueVectors = 4;        // of a value
+  constexpr int kUvqkOffset_2 = 192;      // offset of the element that is read of "uvqk"
+  constexpr int kValueVectors = 4;        // vectors per value
   constexpr int kVColumns = 32;           // last axis of "v", as which "uvqk" is read
-  constexpr int kUvqkOffset_3 = 64;       // between an element and what is read of "uvqk"
-  constexpr int kNeighbours = 2;          // keys of a piece whose scores a thread has
+  constexpr int kUvqkOffset_3 = 64;       // offset of the element that is read of "uvqk"
+  constexpr int kNeighbours = 2;          // consecutive keys whose scores a thread has
   constexpr int kPositionsColumns = 80;   // last axis of "positions"
   constexpr float kScale = 0.012496948f;  // "scale"
   constexpr int kSeenColumns = 80;        // last axis of "seen"
-  constexpr int kResultVectors = 4;       // of a query's results
+  constexpr int kResultVectors = 4;       // vectors of a query's result
   constexpr int kJoinedStride0 = 5120;    // elements per step of axis 0 of "joined"
   constexpr int kJoinedColumns = 64;      // last axis of "joined"
   constexpr int kYColumns = 32;           // last axis of "y", as which "joined" is read
@@ -96,9 +96,9 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
   const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
-  // Tile after tile of keys and values, of which the next is copied meanwhile.
+  // Loop over tiles of keys and values. The next tile is copied while one is used.
   for (int tile = 0; tile <= kKeyTiles; ++tile) {
-    // The tile before is there now, and none reads the one before that any more.
+    // The previous tile has arrived, and no thread reads the one before it anymore.
     AwaitCopies<0>();
     __syncthreads();
     if (tile < kKeyTiles) {

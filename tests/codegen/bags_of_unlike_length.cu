@@ -9,8 +9,8 @@
 // inputs  : ids i64[batch, 67], long_tensor f32[70, 8], short_tensor f32[50, 8],
 //           dense f32[batch, 4]
 // outputs : features f32[batch, 20]
-// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 *
-//           2 + (batch + 255) / 256 blocks of 256 threads
+// launch  : one part per block, one thread per vector or element of it; (batch + 127) / 128 * 2 +
+//           (batch + 255) / 256 blocks of 256 threads
 // traffic : reads batch * 552 + min(batch*2048, 2240) + min(batch*96, 1600) bytes,
 //           writes batch * 80 bytes, keeps batch * 2208 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
@@ -19,25 +19,25 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
                              const float* __restrict__ short_tensor,
                              const float* __restrict__ dense, float* __restrict__ features,
                              int batch, IndexError* errors) {
-  constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kLanes = 4;             // elements that a thread computes
   constexpr int kLongBagVectors = 2;    // kLanes elements each, of one row of "long_bag"
   constexpr int kBlockSize = 256;       // threads
-  constexpr int kLongBagEntries = 64;   // entries that "long_bag" reduces to one
+  constexpr int kLongBagEntries = 64;   // entries per element of "long_bag"
   constexpr int kIdsColumns = 67;       // last axis of "ids"
-  constexpr int kIdsOffset = 3;         // between an element and what is read of "ids"
+  constexpr int kIdsOffset = 3;         // offset of the element that is read of "ids"
   constexpr int kLongRows = 70;         // rows of "long_tensor"
   constexpr int kLongColumns = 8;       // last axis of "long_tensor"
-  constexpr int kRowsTogether = 8;      // look-ups of a thread that are under way at a time
+  constexpr int kRowsTogether = 8;      // look-ups of a thread that overlap
   constexpr int kFeaturesColumns = 20;  // last axis of "features"
   constexpr int kLongBagPlace = 12;     // where "long_bag" begins in "features"
   constexpr int kShortBagVectors = 2;   // kLanes elements each, of one row of "short_bag"
-  constexpr int kShortBagEntries = 3;   // entries that "short_bag" reduces to one
+  constexpr int kShortBagEntries = 3;   // entries per element of "short_bag"
   constexpr int kShortRows = 50;        // rows of "short_tensor"
   constexpr int kShortColumns = 8;      // last axis of "short_tensor"
   constexpr int kShortBagPlace = 4;     // where "short_bag" begins in "features"
   constexpr int kDenseColumns = 4;      // last axis of "dense"
-  constexpr int kIdsSite = 1;           // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;         // who reports a bad index: gather
+  constexpr int kIdsSite = 1;           // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;         // reported with a bad index: gather
   int block = blockIdx.x;
   const int long_bag_blocks = (batch * kLongBagVectors + kBlockSize - 1) / kBlockSize;
   if (block < long_bag_blocks) {
@@ -52,7 +52,7 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
     }
     BadIndex bad_index;
     for (int group = 0; group < kLongBagEntries; group += kRowsTogether) {
-      // what is looked up is asked for before the first of it is folded
+      // all rows of a group are loaded before the first one is folded
       Vector<float, kLanes> long_vectors[kRowsTogether];
       #pragma unroll
       for (int member = 0; member < kRowsTogether; ++member) {
@@ -96,7 +96,7 @@ k00_gather_reduce_sum_concat(const long long* __restrict__ ids,
       short_bag[lane] = 0.0f;
     }
     BadIndex bad_index;
-    // what is looked up is asked for before the first of it is folded
+    // all rows of a group are loaded before the first one is folded
     Vector<float, kLanes> short_vectors[kShortBagEntries];
     #pragma unroll
     for (int entry_2 = 0; entry_2 < kShortBagEntries; ++entry_2) {

@@ -8,7 +8,7 @@
 // source  : matmul, add, relu, mul, reduce_sum, sigmoid
 // inputs  : x f32[batch, 12], w1 f32[12, 16], b1 f32[16], w2 f32[16, 8], b2 f32[8], w3 f32[8, 1]
 // outputs : score f32[batch, 1]
-// launch  : a block owns 16 rows; (batch + 15) / 16 blocks of 256 threads
+// launch  : a block computes 16 rows; (batch + 15) / 16 blocks of 256 threads
 // traffic : reads batch * 48 + 1408 bytes, writes batch * 4 bytes,
 //           keeps batch * 324 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
@@ -16,16 +16,16 @@ k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict_
                            const float* __restrict__ b1, const float* __restrict__ w2,
                            const float* __restrict__ b2, const float* __restrict__ w3,
                            float* __restrict__ score, int batch) {
-  constexpr int kRowsPerBlock = 16;         // rows that a block owns
+  constexpr int kRowsPerBlock = 16;         // rows per block
   constexpr int kHidden1Columns = 16;       // last axis of "hidden1"
-  constexpr int kLanes = 4;                 // neighbours that a thread takes at once
+  constexpr int kLanes = 4;                 // elements that a thread accesses at once
   constexpr int kProduct1DepthVectors = 3;  // kLanes terms each, of each sum of "product1"
   constexpr int kXColumns = 12;             // last axis of "x"
   constexpr int kW1Columns = 16;            // last axis of "w1"
   constexpr int kLogit1Columns = 8;         // last axis of "logit_1"
   constexpr int kProduct2DepthVectors = 4;  // kLanes terms each, of each sum of "product2"
   constexpr int kW2Columns = 8;             // last axis of "w2"
-  constexpr int kLogitEntryVectors = 2;     // kLanes entries each, that "logit" reduces to one
+  constexpr int kLogitEntryVectors = 2;     // kLanes entries each, per element of "logit"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 

@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(1)
 k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__ ids,
                   const float* __restrict__ users, const float* __restrict__ items,
                   float* __restrict__ features, long long batch, IndexError* errors) {
-  constexpr int kChunk = 682;           // what one block owns of batch
+  constexpr int kChunk = 682;           // what a block computes of batch
   constexpr int kDenseColumns = 4;      // last axis of "dense"
   constexpr int kFeaturesColumns = 24;  // last axis of "features"
   constexpr int kUserColumns = 8;       // last axis of "user"
@@ -25,8 +25,8 @@ k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__
   constexpr int kItemsRows = 70;        // rows of "items"
   constexpr int kItemsColumns = 12;     // last axis of "items"
   constexpr int kItemPlace = 12;        // where "item" begins in "features"
-  constexpr int kIdsSite = 1;           // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;         // who reports a bad index: gather
+  constexpr int kIdsSite = 1;           // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;         // reported with a bad index: gather
   const long long first_row = (long long)blockIdx.x * kChunk;
   const long long last_row = min(first_row + kChunk, batch);
   for (long long row = first_row; row < last_row; ++row) {

@@ -11,7 +11,7 @@
 extern "C" __global__ void __launch_bounds__(1)
 k00_mul_tanh(const float* __restrict__ x, const float* __restrict__ z,
              float* __restrict__ activated, long long batch) {
-  constexpr int kChunk = 16384;          // what one block owns of batch*64
+  constexpr int kChunk = 16384;          // what a block computes of batch*64
   constexpr int kActivatedColumns = 64;  // last axis of "activated"
   const long long first = (long long)blockIdx.x * kChunk;
   const long long last = min(first + kChunk, batch * kActivatedColumns);

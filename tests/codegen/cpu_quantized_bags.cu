@@ -21,29 +21,29 @@ k00_gather_reduce_sum_unpack_int4(
     const float* __restrict__ item_factors, const unsigned char* __restrict__ words,
     const float* __restrict__ word_scale, float* __restrict__ features, long long batch,
     IndexError* errors) {
-  constexpr int kChunk = 256;             // what one block owns of batch
+  constexpr int kChunk = 256;             // what a block computes of batch
   constexpr int kUserColumns = 32;        // last axis of "user"
-  constexpr int kUserEntries = 4;         // entries that "user" reduces to one
+  constexpr int kUserEntries = 4;         // entries per element of "user"
   constexpr int kIdsColumns = 4;          // last axis of "ids"
   constexpr int kUsersRows = 50;          // rows of "users"
   constexpr int kUsersColumns = 32;       // last axis of "users"
   constexpr int kUserFactorsColumns = 2;  // last axis of "user_factors"
   constexpr int kFeaturesColumns = 64;    // last axis of "features"
   constexpr int kItemColumns = 16;        // last axis of "item"
-  constexpr int kItemEntries = 4;         // entries that "item" reduces to one
+  constexpr int kItemEntries = 4;         // entries per element of "item"
   constexpr int kItemsRows = 40;          // rows of "items"
   constexpr int kItemsColumns = 8;        // last axis of "items"
-  constexpr int kItemsGroup = 2;          // what positions in "items" are divided by
+  constexpr int kItemsGroup = 2;          // divisor of positions in "items"
   constexpr int kItemFactorsColumns = 2;  // last axis of "item_factors"
   constexpr int kItemPlace = 32;          // where "item" begins in "features"
   constexpr int kWordColumns = 16;        // last axis of "word"
-  constexpr int kWordEntries = 4;         // entries that "word" reduces to one
+  constexpr int kWordEntries = 4;         // entries per element of "word"
   constexpr int kWordsRows = 30;          // rows of "words"
   constexpr int kWordsColumns = 16;       // last axis of "words"
   constexpr int kWordPlace = 48;          // where "word" begins in "features"
-  constexpr int kIdsSite = 1;             // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;           // who reports a bad index: gather
-  constexpr int kIdsSite_3 = 3;           // who reports a bad index: gather
+  constexpr int kIdsSite = 1;             // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;           // reported with a bad index: gather
+  constexpr int kIdsSite_3 = 3;           // reported with a bad index: gather
   const long long first_row = (long long)blockIdx.x * kChunk;
   const long long last_row = min(first_row + kChunk, batch);
   for (long long row = first_row; row < last_row; ++row) {

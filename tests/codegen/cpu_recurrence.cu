@@ -18,24 +18,24 @@ k00_recurrence(const int* __restrict__ lengths, const float* __restrict__ gates,
                const float* __restrict__ state_weights, float* __restrict__ states,
                float* __restrict__ last, long long items, long long batch, IndexError* errors) {
   constexpr int kUnits = 20;         // hidden units of the layer
-  constexpr int kLanes = 20;         // units that are made at once
-  constexpr int kRowsPerBlock = 1;   // rows of the batch that a block owns
-  constexpr int kUnitVectors = 1;    // kLanes units each, the last overlaps
-  constexpr int kCandidateGate = 2;  // its number among the gates
-  constexpr int kGates = 3;          // of a unit
-  constexpr int kGateColumns = 60;   // of all gates of all units
-  constexpr int kUpdateGate = 0;     // its number among the gates
-  constexpr int kResetGate = 1;      // its number among the gates
-  constexpr int kLengthsSite = 1;    // who reports a bad length: recurrence
+  constexpr int kLanes = 20;         // units computed at once
+  constexpr int kRowsPerBlock = 1;   // rows of the batch per block
+  constexpr int kUnitVectors = 1;    // vectors of kLanes units; the last overlaps
+  constexpr int kCandidateGate = 2;  // number of this gate
+  constexpr int kGates = 3;          // gates of a unit
+  constexpr int kGateColumns = 60;   // columns of all gates: gates x units
+  constexpr int kUpdateGate = 0;     // number of this gate
+  constexpr int kResetGate = 1;      // number of this gate
+  constexpr int kLengthsSite = 1;    // reported with a bad length: recurrence
   const long long row = (long long)blockIdx.x;
 
-  // The states of the block's rows before and behind a step, in turn.
+  // The states of the block's rows before and after a step, in alternating arrays.
   alignas(16) __shared__ float kept_states[2][kUnits];
-  // Between the halves of a step: the states that are reset, and update gates.
+  // Kept between the halves of a step: the reset states and the update gates.
   alignas(16) __shared__ float kept_resets[kUnits];
   alignas(16) __shared__ float kept_updates[kUnits];
 
-  // How many steps the sequence has.
+  // The number of steps of the sequence.
   const long long longest = CheckedLength(lengths[row], items, errors, kLengthsSite, row);
 
   for (long long vector = 0; vector < kUnitVectors; ++vector) {
@@ -102,7 +102,7 @@ k00_recurrence(const int* __restrict__ lengths, const float* __restrict__ gates,
     __syncthreads();
   }
 
-  // Zeros behind the sequence's end.
+  // Zeros after the end of the sequence.
   for (long long step = longest; step < items; ++step) {
     for (long long vector = 0; vector < kUnitVectors; ++vector) {
       const long long first_unit = min(vector * kLanes, (long long)(kUnits - kLanes));
@@ -114,7 +114,7 @@ k00_recurrence(const int* __restrict__ lengths, const float* __restrict__ gates,
     }
   }
 
-  // The last states, zeros of empty sequences.
+  // The last states; those of empty sequences are zeros.
   for (long long vector = 0; vector < kUnitVectors; ++vector) {
     const long long first_unit = min(vector * kLanes, (long long)(kUnits - kLanes));
     #pragma omp simd
@@ -131,7 +131,7 @@ k00_recurrence(const int* __restrict__ lengths, const float* __restrict__ gates,
 // source  : recurrence
 // inputs  : lengths i32[batch], gates f32[items, batch, 60], state_weights f32[1, 20, 60]
 // outputs : states f32[items, batch, 20], last f32[1, batch, 20]
-// launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 1 thread
+// launch  : a block computes 4 rows; (batch + 3) / 4 blocks of 1 thread
 // traffic : reads batch * 4 + batch * items * 240 + 4800 bytes,
 //           writes batch * 80 + batch * items * 80 bytes
 extern "C" __global__ void __launch_bounds__(1)
@@ -139,25 +139,25 @@ k00_recurrence_many_rows(const int* __restrict__ lengths, const float* __restric
                          const float* __restrict__ state_weights, float* __restrict__ states,
                          float* __restrict__ last, long long batch, long long items,
                          IndexError* errors) {
-  constexpr int kRowsPerBlock = 4;   // rows of the batch that a block owns
+  constexpr int kRowsPerBlock = 4;   // rows of the batch per block
   constexpr int kUnits = 20;         // hidden units of the layer
-  constexpr int kLanes = 16;         // units that are made at once
-  constexpr int kUnitVectors = 2;    // kLanes units each, the last overlaps
-  constexpr int kCandidateGate = 2;  // its number among the gates
-  constexpr int kGates = 3;          // of a unit
-  constexpr int kGateColumns = 60;   // of all gates of all units
-  constexpr int kUpdateGate = 0;     // its number among the gates
-  constexpr int kResetGate = 1;      // its number among the gates
-  constexpr int kLengthsSite = 1;    // who reports a bad length: recurrence
+  constexpr int kLanes = 16;         // units computed at once
+  constexpr int kUnitVectors = 2;    // vectors of kLanes units; the last overlaps
+  constexpr int kCandidateGate = 2;  // number of this gate
+  constexpr int kGates = 3;          // gates of a unit
+  constexpr int kGateColumns = 60;   // columns of all gates: gates x units
+  constexpr int kUpdateGate = 0;     // number of this gate
+  constexpr int kResetGate = 1;      // number of this gate
+  constexpr int kLengthsSite = 1;    // reported with a bad length: recurrence
   const long long first_row = (long long)blockIdx.x * kRowsPerBlock;
 
-  // The states of the block's rows before and behind a step, in turn.
+  // The states of the block's rows before and after a step, in alternating arrays.
   alignas(16) __shared__ float kept_states[2][kRowsPerBlock * kUnits];
-  // Between the halves of a step: the states that are reset, and update gates.
+  // Kept between the halves of a step: the reset states and the update gates.
   alignas(16) __shared__ float kept_resets[kRowsPerBlock * kUnits];
   alignas(16) __shared__ float kept_updates[kRowsPerBlock * kUnits];
 
-  // How many steps each of the block's sequences has, and the longest.
+  // The numbers of steps of the block's sequences, and their maximum.
   long long lengths_here[kRowsPerBlock];
   long long longest = 0;
   #pragma unroll
@@ -255,7 +255,7 @@ k00_recurrence_many_rows(const int* __restrict__ lengths, const float* __restric
     __syncthreads();
   }
 
-  // Zeros behind the longest of the block's sequences.
+  // Zeros after the end of the block's longest sequence.
   for (long long step = longest; step < items; ++step) {
     for (long long vector = 0; vector < kUnitVectors; ++vector) {
       const long long first_unit = min(vector * kLanes, (long long)(kUnits - kLanes));
@@ -271,7 +271,7 @@ k00_recurrence_many_rows(const int* __restrict__ lengths, const float* __restric
     }
   }
 
-  // The last states, zeros of empty sequences.
+  // The last states; those of empty sequences are zeros.
   for (long long vector = 0; vector < kUnitVectors; ++vector) {
     const long long first_unit = min(vector * kLanes, (long long)(kUnits - kLanes));
     #pragma unroll

@@ -18,22 +18,22 @@ k00_embedding_concat(const __grid_constant__ Tables<float, 3> tables,
                      const __grid_constant__ Tables<float, 3> tables_2,
                      const long long* __restrict__ ids, float* __restrict__ features,
                      long long batch, IndexError* errors) {
-  constexpr int kChunk = 910;            // what one block owns of batch
-  constexpr int kParts = 3;              // alike parts of the result
+  constexpr int kChunk = 910;            // what a block computes of batch
+  constexpr int kParts = 3;              // similar parts of the result
   constexpr int kRow0Columns = 2;        // last axis of "row0"
   constexpr int kIdsColumns = 6;         // last axis of "ids"
   constexpr int kTableColumns = 2;       // last axis of "table"
   constexpr int kFeaturesColumns = 18;   // last axis of "features"
   constexpr int kFeaturesPerPart = 2;    // elements of "features" per step of part
   constexpr int kRow3Columns = 4;        // last axis of "row3"
-  constexpr int kIdsOffset = 3;          // between an element and what is read of "ids"
+  constexpr int kIdsOffset = 3;          // offset of the element that is read of "ids"
   constexpr int kTableColumns_2 = 4;     // last axis of "table"
   constexpr int kFeaturesPerPart_2 = 4;  // elements of "features" per step of part
   constexpr int kPartsPlace = 6;         // where "parts" begins in "features"
   static constexpr long long kTablesRows[3] = {3, 2, 4};   // rows of each table
   static constexpr long long kTables2Rows[3] = {5, 6, 3};  // rows of each table
-  constexpr int kIdsSite = 1;    // who reports a bad index in the first part: gather
-  constexpr int kIdsSite_2 = 4;  // who reports a bad index in the first part: gather
+  constexpr int kIdsSite = 1;    // reported with a bad index in the first part: gather
+  constexpr int kIdsSite_2 = 4;  // reported with a bad index in the first part: gather
   const long long first_row = (long long)blockIdx.x * kChunk;
   const long long last_row = min(first_row + kChunk, batch);
   for (long long row = first_row; row < last_row; ++row) {

@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_cumsum(const float* __restrict__ x, float* __restrict__ total_tensor, int batch) {
   constexpr int kBlockSize = 256;    // threads
   constexpr int kLinesPerBatch = 3;  // along the axis, for each batch
-  constexpr int kRow1Count = 3;      // how many row_1 there are
+  constexpr int kRow1Count = 3;      // extent of row_1
   constexpr int kXStride0 = 27;      // elements per step of axis 0 of "x"
   constexpr int kXColumns = 3;       // last axis of "x"
   constexpr int kTotalStride0 = 27;  // elements per step of axis 0 of "total_tensor"

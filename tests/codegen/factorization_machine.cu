@@ -9,37 +9,36 @@
 // source  : gather, concat, reduce_sum, mul, sub
 // inputs  : ids i64[batch, 2], users f32[100, 8], items f32[50, 8]
 // outputs : flat f32[batch, 16], second_order f32[batch, 1]
-// launch  : a block owns 16 rows; (batch + 15) / 16 blocks of 256 threads
+// launch  : a block computes 16 rows; (batch + 15) / 16 blocks of 256 threads
 // traffic : reads batch * 16 + min(batch*32, 1600) + min(batch*32, 3200) bytes,
 //           writes batch * 68 bytes, keeps batch * 256 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather_concat_reduce_sum(const long long* ids, const float* users, const float* items,
                              float* __restrict__ flat, float* __restrict__ second_order, int batch,
                              IndexError* errors) {
-  constexpr int kRowsPerBlock = 16;  // rows that a block owns
-  // for one row of "fields", with 4 left free behind every 8, so that banks differ
+  constexpr int kRowsPerBlock = 16;  // rows per block
+  // for one row of "fields", with 4 unused after every 8, against bank conflicts
   constexpr int kFieldsPlaces = 24;
-  constexpr int kUserColumns = 8;          // last axis of "user"
-  constexpr int kIdsColumns = 2;           // last axis of "ids"
-  constexpr int kUsersRows = 100;          // rows of "users"
-  constexpr int kUsersColumns = 8;         // last axis of "users"
-  constexpr int kFlatColumns = 16;         // last axis of "flat"
-  constexpr int kItemColumns = 8;          // last axis of "item"
-  constexpr int kItemFirstThread = 128;    // of those that make "item"
-  constexpr int kItemsRows = 50;           // rows of "items"
-  constexpr int kItemsColumns = 8;         // last axis of "items"
-  constexpr int kItemPlace = 12;           // where "item" begins in fields_rows
-  constexpr int kItemPlace_2 = 8;          // where "item" begins in "flat"
-  constexpr int kPairsColumns = 8;         // last axis of "pairs"
-  constexpr int kSumEntries = 2;           // entries that "sum" reduces to one
-  constexpr int kFieldsPitch = 12;         // from one run of 8 of "fields" to the next
-  constexpr int kSumOfSquaresEntries = 2;  // entries that "sum_of_squares" reduces to one
-  constexpr int kLanes = 4;                // neighbours that a thread takes at once
-  // kLanes entries each, that "second_order" reduces to one
-  constexpr int kSecondOrderEntryVectors = 2;
-  constexpr int kIdsSite = 1;    // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;  // who reports a bad index: gather
-  // No load and no store stands before this.
+  constexpr int kUserColumns = 8;              // last axis of "user"
+  constexpr int kIdsColumns = 2;               // last axis of "ids"
+  constexpr int kUsersRows = 100;              // rows of "users"
+  constexpr int kUsersColumns = 8;             // last axis of "users"
+  constexpr int kFlatColumns = 16;             // last axis of "flat"
+  constexpr int kItemColumns = 8;              // last axis of "item"
+  constexpr int kItemFirstThread = 128;        // of those that compute "item"
+  constexpr int kItemsRows = 50;               // rows of "items"
+  constexpr int kItemsColumns = 8;             // last axis of "items"
+  constexpr int kItemPlace = 12;               // where "item" begins in fields_rows
+  constexpr int kItemPlace_2 = 8;              // where "item" begins in "flat"
+  constexpr int kPairsColumns = 8;             // last axis of "pairs"
+  constexpr int kSumEntries = 2;               // entries per element of "sum"
+  constexpr int kFieldsPitch = 12;             // from one run of 8 of "fields" to the next
+  constexpr int kSumOfSquaresEntries = 2;      // entries per element of "sum_of_squares"
+  constexpr int kLanes = 4;                    // elements that a thread accesses at once
+  constexpr int kSecondOrderEntryVectors = 2;  // kLanes entries each, per element of "second_order"
+  constexpr int kIdsSite = 1;                  // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;                // reported with a bad index: gather
+  // Wait for earlier kernels before the first load or store.
   AwaitEarlierKernels();
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);

@@ -8,7 +8,7 @@
 // source  : gather, concat
 // inputs  : dense f32[batch, 4], ids i64[batch], users f32[50, 8], items f32[70, 12]
 // outputs : features f32[batch, 24]
-// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 +
+// launch  : one part per block, one thread per vector or element of it; (batch + 127) / 128 +
 //           (batch + 255) / 256 + (batch * 3 + 255) / 256 blocks of 256 threads
 // traffic : reads batch * 24 + min(batch*32, 1600) + min(batch*48, 3360) bytes,
 //           writes batch * 96 bytes, keeps batch * 80 bytes out of memory
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__ ids,
                   const float* __restrict__ users, const float* __restrict__ items,
                   float* __restrict__ features, int batch, IndexError* errors) {
-  constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kLanes = 4;             // elements that a thread computes
   constexpr int kBlockSize = 256;       // threads
   constexpr int kDenseColumns = 4;      // last axis of "dense"
   constexpr int kFeaturesColumns = 24;  // last axis of "features"
@@ -28,8 +28,8 @@ k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__
   constexpr int kItemsRows = 70;        // rows of "items"
   constexpr int kItemsColumns = 12;     // last axis of "items"
   constexpr int kItemPlace = 12;        // where "item" begins in "features"
-  constexpr int kIdsSite = 1;           // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;         // who reports a bad index: gather
+  constexpr int kIdsSite = 1;           // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;         // reported with a bad index: gather
   int block = blockIdx.x;
   const int dense_blocks = (batch + kBlockSize - 1) / kBlockSize;
   if (block < dense_blocks) {

@@ -15,8 +15,8 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_reduce_mean(const BFloat16* __restrict__ x, BFloat16* __restrict__ mean, int batch) {
   constexpr int kRowsPerBlock = 8;  // one per warp
   constexpr int kWarpSize = 32;     // threads of a warp
-  constexpr int kSteps = 1;         // of a thread through its row
-  constexpr int kVectorLength = 8;  // neighbours that a thread takes at once
+  constexpr int kSteps = 1;         // steps of a thread through its row
+  constexpr int kVectorLength = 8;  // elements that a thread accesses at once
   constexpr int kXColumns = 256;    // last axis of "x"
   constexpr int kRowLength = 256;   // elements that are reduced
   const int lane = threadIdx.x % kWarpSize;

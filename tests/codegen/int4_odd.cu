@@ -19,8 +19,8 @@ k00_gather_unpack_int4_mul(const long long* __restrict__ ids,
   constexpr int kYColumns = 7;      // last axis of "y"
   constexpr int kCodesRows = 9;     // rows of "codes"
   constexpr int kCodesColumns = 4;  // last axis of "codes"
-  constexpr int kCodesGroup = 2;    // what positions in "codes" are divided by
-  constexpr int kIdsSite = 1;       // who reports a bad index: gather
+  constexpr int kCodesGroup = 2;    // divisor of positions in "codes"
+  constexpr int kIdsSite = 1;       // reported with a bad index: gather
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * kYColumns) return;
   const int row = i / kYColumns;

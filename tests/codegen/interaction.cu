@@ -8,27 +8,27 @@
 // source  : add, matmul, reduce_max, sub, exp, reduce_sum, div
 // inputs  : x f32[batch, 4, 16]
 // outputs : weights f32[batch, 4, 4]
-// launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 256 threads
+// launch  : a block computes 4 rows; (batch + 3) / 4 blocks of 256 threads
 // traffic : reads batch * 256 bytes, writes batch * 64 bytes, keeps batch * 480 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ weights, int batch) {
-  constexpr int kRowsPerBlock = 4;  // rows that a block owns
-  // for one row of "sum", with 4 left free behind every 16, so that banks differ
+  constexpr int kRowsPerBlock = 4;  // rows per block
+  // for one row of "sum", with 4 unused after every 16, against bank conflicts
   constexpr int kSumPlaces = 80;
-  constexpr int kSumElements = 64;      // of one row of "sum"
+  constexpr int kSumElements = 64;      // elements of one row of "sum"
   constexpr int kSumColumns = 16;       // last axis of "sum"
   constexpr int kXStride0 = 64;         // elements per step of axis 0 of "x"
   constexpr int kXColumns = 16;         // last axis of "x"
   constexpr int kSumPitch = 20;         // from one run of 16 of "sum" to the next
-  constexpr int kDotsElements = 16;     // of one row of "dots"
+  constexpr int kDotsElements = 16;     // elements of one row of "dots"
   constexpr int kDotsColumns = 4;       // last axis of "dots"
-  constexpr int kLanes = 4;             // neighbours that a thread takes at once
+  constexpr int kLanes = 4;             // elements that a thread accesses at once
   constexpr int kDotsDepthVectors = 4;  // kLanes terms each, of each sum of "dots"
-  constexpr int kGreatestElements = 4;  // of one row of "greatest"
-  constexpr int kPowerElements = 16;    // of one row of "power"
+  constexpr int kGreatestElements = 4;  // elements of one row of "greatest"
+  constexpr int kPowerElements = 16;    // elements of one row of "power"
   constexpr int kPowerColumns = 4;      // last axis of "power"
-  constexpr int kTotalElements = 4;     // of one row of "total"
-  constexpr int kWeightsElements = 16;  // of one row of "weights"
+  constexpr int kTotalElements = 4;     // elements of one row of "total"
+  constexpr int kWeightsElements = 16;  // elements of one row of "weights"
   constexpr int kWeightsColumns = 4;    // last axis of "weights"
   constexpr int kWeightsStride0 = 16;   // elements per step of axis 0 of "weights"
   const int first_row = blockIdx.x * kRowsPerBlock;

@@ -17,32 +17,32 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y,
                         float* __restrict__ weights) {
-  // for one row of "left", with 4 left free behind every 24, so that banks differ
+  // for one row of "left", with 4 unused after every 24, against bank conflicts
   constexpr int kLeftPlaces = 756;
-  constexpr int kLanes = 4;              // neighbours that a thread takes at once
+  constexpr int kLanes = 4;              // elements that a thread accesses at once
   constexpr int kLeftVectors = 162;      // kLanes elements each, of one row of "left"
   constexpr int kBlockSize = 256;        // threads
   constexpr int kLeftColumnVectors = 6;  // kLanes elements each, of the last axis of "left"
   constexpr int kXStride0 = 648;         // elements per step of axis 0 of "x"
   constexpr int kXColumns = 24;          // last axis of "x"
   constexpr int kLeftPitch = 28;         // from one run of 24 of "left" to the next
-  // for one row of "right", with 4 left free behind every 24, so that banks differ
+  // for one row of "right", with 4 unused after every 24, against bank conflicts
   constexpr int kRightPlaces = 364;
   constexpr int kRightVectors = 78;       // kLanes elements each, of one row of "right"
   constexpr int kRightColumnVectors = 6;  // kLanes elements each, of the last axis of "right"
   constexpr int kYStride0 = 312;          // elements per step of axis 0 of "y"
   constexpr int kYColumns = 24;           // last axis of "y"
   constexpr int kRightPitch = 28;         // from one run of 24 of "right" to the next
-  constexpr int kDotsElements = 351;      // of one row of "dots"
+  constexpr int kDotsElements = 351;      // elements of one row of "dots"
   constexpr int kDotsColumns = 13;        // last axis of "dots"
   constexpr int kDotsDepthVectors = 6;    // kLanes terms each, of each sum of "dots"
-  constexpr int kGreatestElements = 27;   // of one row of "greatest"
-  constexpr int kGreatestEntries = 13;    // entries that "greatest" reduces to one
-  constexpr int kPowerElements = 351;     // of one row of "power"
+  constexpr int kGreatestElements = 27;   // elements of one row of "greatest"
+  constexpr int kGreatestEntries = 13;    // entries per element of "greatest"
+  constexpr int kPowerElements = 351;     // elements of one row of "power"
   constexpr int kPowerColumns = 13;       // last axis of "power"
-  constexpr int kTotalElements = 27;      // of one row of "total"
-  constexpr int kTotalEntries = 13;       // entries that "total" reduces to one
-  constexpr int kWeightsElements = 351;   // of one row of "weights"
+  constexpr int kTotalElements = 27;      // elements of one row of "total"
+  constexpr int kTotalEntries = 13;       // entries per element of "total"
+  constexpr int kWeightsElements = 351;   // elements of one row of "weights"
   constexpr int kWeightsColumns = 13;     // last axis of "weights"
   constexpr int kWeightsStride0 = 351;    // elements per step of axis 0 of "weights"
   const int row = blockIdx.x;
@@ -166,40 +166,40 @@ k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y
 // source  : add, relu, matmul, reduce_max, sub, exp, reduce_sum, div
 // inputs  : x f32[batch, 27, 24], y f32[batch, 13, 24]
 // outputs : weights f32[batch, 27, 13]
-// launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 256 threads
+// launch  : a block computes 4 rows; (batch + 3) / 4 blocks of 256 threads
 // traffic : reads batch * 3840 bytes, writes batch * 1404 bytes,
 //           keeps batch * 8268 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_relu_matmul_softmax_many_rows(const float* __restrict__ x, const float* __restrict__ y,
                                   float* __restrict__ weights, int batch) {
-  constexpr int kRowsPerBlock = 4;  // rows that a block owns
-  // for one row of "left", with 4 left free behind every 24, so that banks differ
+  constexpr int kRowsPerBlock = 4;  // rows per block
+  // for one row of "left", with 4 unused after every 24, against bank conflicts
   constexpr int kLeftPlaces = 756;
-  constexpr int kLanes = 4;              // neighbours that a thread takes at once
+  constexpr int kLanes = 4;              // elements that a thread accesses at once
   constexpr int kLeftVectors = 162;      // kLanes elements each, of one row of "left"
   constexpr int kBlockSize = 256;        // threads
   constexpr int kLeftColumnVectors = 6;  // kLanes elements each, of the last axis of "left"
   constexpr int kXStride0 = 648;         // elements per step of axis 0 of "x"
   constexpr int kXColumns = 24;          // last axis of "x"
   constexpr int kLeftPitch = 28;         // from one run of 24 of "left" to the next
-  // for one row of "right", with 4 left free behind every 24, so that banks differ
+  // for one row of "right", with 4 unused after every 24, against bank conflicts
   constexpr int kRightPlaces = 364;
   constexpr int kRightVectors = 78;       // kLanes elements each, of one row of "right"
   constexpr int kRightColumnVectors = 6;  // kLanes elements each, of the last axis of "right"
   constexpr int kYStride0 = 312;          // elements per step of axis 0 of "y"
   constexpr int kYColumns = 24;           // last axis of "y"
   constexpr int kRightPitch = 28;         // from one run of 24 of "right" to the next
-  constexpr int kDotsElements = 351;      // of one row of "dots"
+  constexpr int kDotsElements = 351;      // elements of one row of "dots"
   constexpr int kDotsLines = 27;          // rows of each product in "dots"
   constexpr int kDotsColumns = 13;        // last axis of "dots"
   constexpr int kDotsDepth = 24;          // terms of each sum of "dots"
-  constexpr int kGreatestElements = 27;   // of one row of "greatest"
-  constexpr int kGreatestEntries = 13;    // entries that "greatest" reduces to one
-  constexpr int kPowerElements = 351;     // of one row of "power"
+  constexpr int kGreatestElements = 27;   // elements of one row of "greatest"
+  constexpr int kGreatestEntries = 13;    // entries per element of "greatest"
+  constexpr int kPowerElements = 351;     // elements of one row of "power"
   constexpr int kPowerColumns = 13;       // last axis of "power"
-  constexpr int kTotalElements = 27;      // of one row of "total"
-  constexpr int kTotalEntries = 13;       // entries that "total" reduces to one
-  constexpr int kWeightsElements = 351;   // of one row of "weights"
+  constexpr int kTotalElements = 27;      // elements of one row of "total"
+  constexpr int kTotalEntries = 13;       // entries per element of "total"
+  constexpr int kWeightsElements = 351;   // elements of one row of "weights"
   constexpr int kWeightsColumns = 13;     // last axis of "weights"
   constexpr int kWeightsStride0 = 351;    // elements per step of axis 0 of "weights"
   const int first_row = blockIdx.x * kRowsPerBlock;

@@ -14,16 +14,16 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather(const long long* __restrict__ ids, const float* __restrict__ x,
            float* __restrict__ chosen, int batch, int n, IndexError* errors) {
-  constexpr int kLanes = 4;              // neighbours that a thread makes
+  constexpr int kLanes = 4;              // elements that a thread computes
   constexpr int kBlockSize = 256;        // threads
   constexpr int kVectorsPerN = 2;        // kLanes elements each, for each n
   constexpr int kIdsColumns = 4;         // last axis of "ids"
   constexpr int kPadColumns = 3;         // last axis of "pad"
-  constexpr int kPadPositionOffset = 2;  // offset of the place that "pad" is made from
+  constexpr int kPadPositionOffset = 2;  // offset of the element that "pad" is computed from
   constexpr int kXColumns = 2;           // last axis of "x"
-  constexpr int kXOffset = 5;            // between an element and what is read of "x"
+  constexpr int kXOffset = 5;            // offset of the element that is read of "x"
   constexpr int kChosenColumns = 4;      // last axis of "chosen"
-  constexpr int kIdsSite = 1;            // who reports a bad index: gather
+  constexpr int kIdsSite = 1;            // reported with a bad index: gather
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * n + n * kVectorsPerN) return;
   const int row = i;

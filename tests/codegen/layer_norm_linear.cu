@@ -9,20 +9,20 @@
 // source  : reduce_mean, sub, mul, add, sqrt, div, matmul, gelu
 // inputs  : x f32[batch, 8], weight_scaled f32[8, 2], bias_shifted f32[2]
 // outputs : y f32[batch, 2]
-// launch  : a block owns 32 rows; (batch + 31) / 32 blocks of 256 threads
+// launch  : a block computes 32 rows; (batch + 31) / 32 blocks of 256 threads
 // traffic : reads batch * 32 + 76 bytes, writes batch * 8 bytes,
 //           keeps batch * 128 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict__ weight_scaled,
                            const float* __restrict__ bias_shifted, float* __restrict__ y,
                            int batch) {
-  constexpr int kRowsPerBlock = 32;          // rows that a block owns
-  constexpr int kLanes = 4;                  // neighbours that a thread takes at once
-  constexpr int kMeanEntryVectors = 2;       // kLanes entries each, that "mean" reduces to one
+  constexpr int kRowsPerBlock = 32;          // rows per block
+  constexpr int kLanes = 4;                  // elements that a thread accesses at once
+  constexpr int kMeanEntryVectors = 2;       // kLanes entries each, per element of "mean"
   constexpr int kXColumns = 8;               // last axis of "x"
-  constexpr int kMeanEntries = 8;            // entries that "mean" reduces to one
-  constexpr int kVarianceEntryVectors = 2;   // kLanes entries each, that "variance" reduces to one
-  constexpr int kVarianceEntries = 8;        // entries that "variance" reduces to one
+  constexpr int kMeanEntries = 8;            // entries per element of "mean"
+  constexpr int kVarianceEntryVectors = 2;   // kLanes entries each, per element of "variance"
+  constexpr int kVarianceEntries = 8;        // entries per element of "variance"
   constexpr float kEpsilon = 1e-05f;         // "epsilon"
   constexpr int kNormalUnscaledColumns = 8;  // last axis of "normal_unscaled"
   constexpr int kYColumns = 2;               // last axis of "y"

@@ -15,10 +15,10 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_lookup_gather(const int* __restrict__ ids, const int* __restrict__ rows,
                   const int* __restrict__ keys, const float* __restrict__ table,
                   float* __restrict__ embedding, int batch) {
-  constexpr int kLanes = 4;              // neighbours that a thread makes
+  constexpr int kLanes = 4;              // elements that a thread computes
   constexpr int kBlockSize = 256;        // threads
   constexpr int kVectorsPerRow = 2;      // kLanes elements each
-  constexpr long long kFoundSize = 4LL;  // a size that "found" is made with
+  constexpr long long kFoundSize = 4LL;  // a size used to compute "found"
   constexpr int kTableColumns = 8;       // last axis of "table"
   constexpr int kEmbeddingColumns = 8;   // last axis of "embedding"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;

@@ -22,7 +22,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 4 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
@@ -31,13 +31,13 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
   constexpr int kProductDepth = 64;   // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 1;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kMatrices = 2;        // products, each of matrices of its own
+  constexpr int kMatrices = 2;        // independent products
   constexpr int kXColumns = 64;       // last axis of "x"
-  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
+  constexpr int kWeightMatrixElements = 4480;  // elements per matrix of "weight"
   constexpr int kBlockSize = 128;              // threads
   constexpr int kPack = 4;                     // elements of one load
-  constexpr int kFirstPacks = 1;               // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;           // warps that share out a sum
+  constexpr int kFirstPacks = 1;               // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;           // warps that split each sum
   constexpr int kBiasColumns = 70;             // last axis of "bias"
   const int matrix = blockIdx.x % kMatrices;
   const float* x_matrix = x + batch * matrix * kXColumns;
@@ -45,11 +45,11 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
   const int column = (blockIdx.x / kMatrices) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x_matrix, 1, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
@@ -79,7 +79,7 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 //                      +----------+--------+--------+--------+
 //           rows 0..3  | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 4 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
@@ -88,13 +88,13 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
   constexpr int kProductDepth = 64;   // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kMatrices = 2;        // products, each of matrices of its own
+  constexpr int kMatrices = 2;        // independent products
   constexpr int kXColumns = 64;       // last axis of "x"
-  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
+  constexpr int kWeightMatrixElements = 4480;  // elements per matrix of "weight"
   constexpr int kBlockSize = 128;              // threads
   constexpr int kPack = 4;                     // elements of one load
-  constexpr int kFirstPacks = 1;               // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;           // warps that share out a sum
+  constexpr int kFirstPacks = 1;               // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;           // warps that split each sum
   constexpr int kBiasColumns = 70;             // last axis of "bias"
   const int matrix = blockIdx.x % kMatrices;
   const float* x_matrix = x + batch * matrix * kXColumns;
@@ -102,11 +102,11 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
   const int column = (blockIdx.x / kMatrices) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x_matrix, batch, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
@@ -136,7 +136,7 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
 //                      +----------+--------+--------+--------+--------+--------+--------+--------+
 //           rows 0..7  | warp 0   | warp 1 | warp 2 | warp 3 | warp 4 | warp 5 | warp 6 | warp 7 |
 //                      +----------+--------+--------+--------+--------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 4 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restrict__ weight,
@@ -146,15 +146,15 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
   constexpr int kProductDepth = 64;   // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 8;        // rows of a group
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kMatrices = 2;        // products, each of matrices of its own
+  constexpr int kMatrices = 2;        // independent products
   constexpr int kXColumns = 64;       // last axis of "x"
-  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
+  constexpr int kWeightMatrixElements = 4480;  // elements per matrix of "weight"
   constexpr int kBlockSize = 256;              // threads
   constexpr int kPack = 4;                     // elements of one load
-  constexpr int kFirstPacks = 1;               // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;           // warps that share out a sum
+  constexpr int kFirstPacks = 1;               // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;           // warps that split each sum
   constexpr int kBiasColumns = 70;             // last axis of "bias"
-  // Neighbours make other rows with the same weights.
+  // Consecutive blocks multiply other rows by the same weights.
   const int row_groups = (batch + kMostRows - 1) / kMostRows;
   const int first_row = (blockIdx.x % row_groups) * kMostRows;
   const int matrix = (blockIdx.x / row_groups) % kMatrices;
@@ -164,11 +164,11 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
       (blockIdx.x / (kMatrices * row_groups)) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of a row of the group in the thread of its number there.
+  // Thread r of a column's threads gets the sum of row r of the group.
   const float product =
       MultiplyRows<kMostRows>(x_matrix + first_row * kProductDepth, batch - first_row, weights,
                               first_weights, kProductDepth, nullptr);
@@ -191,17 +191,17 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
 // outputs : hidden f32[2, batch, 70]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 6 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch + 15) / 16 * 6 blocks of 256 threads
 // traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
 //           keeps batch * 1120 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           52224 bytes of shared memory: a row comes in one chunk of 256 bytes, padded by 16:
+//           52224 bytes of shared memory: a row is read in one chunk of 256 bytes, padded by 16:
 //           chunk k    | a 16 x 272 | b 32 x 272 |  stage k % 4, 13056 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
 //           copied     | 0 |   |  by cp.async
 //           multiplied |   | 0 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
@@ -210,19 +210,19 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
                                int batch) {
   constexpr int kHiddenColumns = 70;   // last axis of "hidden"
   constexpr int kProductDepth = 64;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 16;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kTileRows = 16;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 256;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 8;       // warps that split each sum
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kSharedBytes = 52224;  // given at launch
-  constexpr int kColumnTiles = 3;      // tiles side by side
-  constexpr int kMatrices = 2;         // products, each of matrices of its own
+  constexpr int kSharedBytes = 52224;  // dynamic shared memory
+  constexpr int kColumnTiles = 3;      // tiles along the columns
+  constexpr int kMatrices = 2;         // independent products
   constexpr int kXColumns = 64;        // last axis of "x"
-  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
-  constexpr int kCopyBytes = 16;               // of one copy
+  constexpr int kWeightMatrixElements = 4480;  // elements per matrix of "weight"
+  constexpr int kCopyBytes = 16;               // bytes per copy
   constexpr int kBiasColumns = 70;             // last axis of "bias"
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
@@ -267,17 +267,17 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
 // outputs : hidden f32[2, batch, 70]
-// launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 4 blocks of 256 threads
+// launch  : a block computes 32 x 64 of the result; (batch + 31) / 32 * 4 blocks of 256 threads
 // traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
 //           keeps batch * 1120 bytes out of memory
-// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31   32..63
 //                      +---------------+---------------+
 //           rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
 //                      +---------------+---------------+
-//           78336 bytes of shared memory: a row comes in one chunk of 256 bytes, padded by 16:
+//           78336 bytes of shared memory: a row is read in one chunk of 256 bytes, padded by 16:
 //           chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
-//           in the end | sums f32[4][32][72] |  36864 bytes in the same place
+//           at the end | sums f32[4][32][72] |  36864 bytes, overwriting the stages
 //           copied     | 0 |   |  by cp.async
 //           multiplied |   | 0 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
@@ -286,19 +286,19 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
                                int batch) {
   constexpr int kHiddenColumns = 70;   // last axis of "hidden"
   constexpr int kProductDepth = 64;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 32;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
-  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 2;      // side by side
-  constexpr int kDepthWarps = 4;       // that share out the sums
+  constexpr int kTileRows = 32;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
+  constexpr int kChunkBytes = 256;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 2;      // warps along the columns
+  constexpr int kDepthWarps = 4;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 78336;  // given at launch
-  constexpr int kColumnTiles = 2;      // tiles side by side
-  constexpr int kMatrices = 2;         // products, each of matrices of its own
+  constexpr int kSharedBytes = 78336;  // dynamic shared memory
+  constexpr int kColumnTiles = 2;      // tiles along the columns
+  constexpr int kMatrices = 2;         // independent products
   constexpr int kXColumns = 64;        // last axis of "x"
-  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
-  constexpr int kCopyBytes = 16;               // of one copy
+  constexpr int kWeightMatrixElements = 4480;  // elements per matrix of "weight"
+  constexpr int kCopyBytes = 16;               // bytes per copy
   constexpr int kBiasColumns = 70;             // last axis of "bias"
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
@@ -343,7 +343,7 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
 // outputs : hidden f32[2, batch, 70]
-// launch  : a block makes 128 x 64 of the result; (batch + 127) / 128 * 4 blocks of 256 threads
+// launch  : a block computes 128 x 64 of the result; (batch + 127) / 128 * 4 blocks of 256 threads
 // traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
 //           keeps batch * 1120 bytes out of memory
 // drawing : a block's tile, 128 x 64 of the product a x b^T
@@ -354,9 +354,9 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
 //           rows 64..95  | warp 2        | warp 6 |
 //           rows 96..127 | warp 3        | warp 7 |
 //                        +---------------+--------+
-//           82944 bytes of shared memory: a row comes in 2 chunks of 128 bytes, padded by 16:
+//           82944 bytes of shared memory: a row is read in 2 chunks of 128 bytes, padded by 16:
 //           chunk k    | a 128 x 144 | b 64 x 144 |  stage k % 3, 27648 bytes
-//           in the end | sums f32[1][128][72] |  36864 bytes in the same place
+//           at the end | sums f32[1][128][72] |  36864 bytes, overwriting the stages
 //           copied     | 0..1 |   |   |  by cp.async
 //           multiplied |      | 0 | 1 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
@@ -365,19 +365,19 @@ k00_matmul_add_relu_tile_128x64(const float* __restrict__ x, const float* __rest
                                 int batch) {
   constexpr int kHiddenColumns = 70;   // last axis of "hidden"
   constexpr int kProductDepth = 64;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 128;       // of a block
-  constexpr int kTileColumns = 64;     // of a block
-  constexpr int kChunkBytes = 128;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 4;         // of a block, one below the other
-  constexpr int kColumnWarps = 2;      // side by side
-  constexpr int kDepthWarps = 1;       // that share out the sums
+  constexpr int kTileRows = 128;       // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
+  constexpr int kChunkBytes = 128;     // of a row, per stage
+  constexpr int kRowWarps = 4;         // warps along the rows
+  constexpr int kColumnWarps = 2;      // warps along the columns
+  constexpr int kDepthWarps = 1;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 82944;  // given at launch
-  constexpr int kColumnTiles = 2;      // tiles side by side
-  constexpr int kMatrices = 2;         // products, each of matrices of its own
+  constexpr int kSharedBytes = 82944;  // dynamic shared memory
+  constexpr int kColumnTiles = 2;      // tiles along the columns
+  constexpr int kMatrices = 2;         // independent products
   constexpr int kXColumns = 64;        // last axis of "x"
-  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
-  constexpr int kCopyBytes = 16;               // of one copy
+  constexpr int kWeightMatrixElements = 4480;  // elements per matrix of "weight"
+  constexpr int kCopyBytes = 16;               // bytes per copy
   constexpr int kBiasColumns = 70;             // last axis of "bias"
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;

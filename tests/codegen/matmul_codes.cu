@@ -34,7 +34,7 @@
 //                      +------------+
 //           row 0      | warps 0..3 |
 //                      +------------+
-//           thread t of a column's 128 takes packs t, t + 128, ... of 8 weights and all rows of a;
+//           thread t of a column's 128 multiplies packs t, t + 128, ... of 8 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_from_e4m3_linear_relu_rows_1(const Half* __restrict__ weight,
@@ -44,23 +44,24 @@ k00_from_e4m3_linear_relu_rows_1(const Half* __restrict__ weight,
   constexpr int kProductDepth = 2048;  // terms of each sum: last axis of "narrow" and of "weight"
   constexpr int kMostRows = 1;         // rows of the result
   constexpr int kWarpSize = 32;        // threads
-  constexpr int kWarpsPerColumn = 4;   // warps that share out a sum
+  constexpr int kWarpsPerColumn = 4;   // warps that split each sum
   constexpr int kBlockSize = 128;      // threads
   constexpr int kPack = 8;             // elements of one load
-  constexpr int kFirstPacks = 2;       // of a thread's share of the weights
-  constexpr int kPackLanes = 8;        // neighbours in a row
-  constexpr int kNarrowPacks = 256;    // in a row of "narrow"
+  constexpr int kFirstPacks = 2;       // packs of weights that a thread prefetches
+  constexpr int kPackLanes = 8;        // consecutive elements of a row
+  constexpr int kNarrowPacks = 256;    // packs per row of "narrow"
   constexpr int kCodesColumns = 2048;  // last axis of "codes"
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The left operand: from_e4m3, div, cast. kPackLanes neighbours in a row, number `pack` of these.
+  // The left operand: from_e4m3, div, cast. Returns pack number `pack`, kPackLanes consecutive
+  // elements of a row.
   const auto narrow = [&](int left_row, int pack) {
     const int base_row = pack / kNarrowPacks;
     const int base_pack = pack % kNarrowPacks;
@@ -81,7 +82,7 @@ k00_from_e4m3_linear_relu_rows_1(const Half* __restrict__ weight,
     }
     return made;
   };
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(narrow, 1, weights, first_weights, kProductDepth, scratch);
 
@@ -112,7 +113,7 @@ k00_from_e4m3_linear_relu_rows_1(const Half* __restrict__ weight,
 //                      +------------+
 //           rows 0..3  | warps 0..3 |
 //                      +------------+
-//           thread t of a column's 128 takes packs t, t + 128, ... of 8 weights and all rows of a;
+//           thread t of a column's 128 multiplies packs t, t + 128, ... of 8 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_from_e4m3_linear_relu_rows_4(const Half* __restrict__ weight,
@@ -123,23 +124,24 @@ k00_from_e4m3_linear_relu_rows_4(const Half* __restrict__ weight,
   constexpr int kProductDepth = 2048;  // terms of each sum: last axis of "narrow" and of "weight"
   constexpr int kMostRows = 4;         // rows of the result
   constexpr int kWarpSize = 32;        // threads
-  constexpr int kWarpsPerColumn = 4;   // warps that share out a sum
+  constexpr int kWarpsPerColumn = 4;   // warps that split each sum
   constexpr int kBlockSize = 128;      // threads
   constexpr int kPack = 8;             // elements of one load
-  constexpr int kFirstPacks = 2;       // of a thread's share of the weights
-  constexpr int kPackLanes = 8;        // neighbours in a row
-  constexpr int kNarrowPacks = 256;    // in a row of "narrow"
+  constexpr int kFirstPacks = 2;       // packs of weights that a thread prefetches
+  constexpr int kPackLanes = 8;        // consecutive elements of a row
+  constexpr int kNarrowPacks = 256;    // packs per row of "narrow"
   constexpr int kCodesColumns = 2048;  // last axis of "codes"
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The left operand: from_e4m3, div, cast. kPackLanes neighbours in a row, number `pack` of these.
+  // The left operand: from_e4m3, div, cast. Returns pack number `pack`, kPackLanes consecutive
+  // elements of a row.
   const auto narrow = [&](int left_row, int pack) {
     const int base_row = pack / kNarrowPacks;
     const int base_pack = pack % kNarrowPacks;
@@ -160,7 +162,7 @@ k00_from_e4m3_linear_relu_rows_4(const Half* __restrict__ weight,
     }
     return made;
   };
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(narrow, batch, weights, first_weights, kProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -185,7 +187,7 @@ k00_from_e4m3_linear_relu_rows_4(const Half* __restrict__ weight,
 // inputs  : codes u8[batch, 2048], weight_panels f16[512, 2048] in panels, factors f32[batch, 1],
 //           bias f16[512]
 // outputs : y f16[batch, 512]
-// launch  : a cluster of 8 makes 64 x 64 of the result; (batch + 63) / 64 * 64 blocks of 256
+// launch  : a cluster of 8 computes 64 x 64 of the result; (batch + 63) / 64 * 64 blocks of 256
 //           threads
 // traffic : reads batch * 2052 + 1051648 bytes, writes batch * 1024 bytes,
 //           keeps batch * 22528 bytes out of memory
@@ -196,10 +198,10 @@ k00_from_e4m3_linear_relu_rows_4(const Half* __restrict__ weight,
 //                      +--------------------------------+
 //           of n chunks, block r of the cluster multiplies n r / 8 up to n (r + 1) / 8; then it
 //           stores 8 rows from 8 r on, adding the sums in the shared memory of the 8 blocks
-//           99328 bytes of shared memory: a row comes in 16 chunks of 128 bytes:
+//           99328 bytes of shared memory: a row is read in 16 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 6, 16384 bytes
 //           barriers   | filled[6] | used[6] | units f32[64] |  and the units of b's columns
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..5 | 6 | 7 | 8 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma, of E4M3
 extern "C" __global__ void __cluster_dims__(8) __launch_bounds__(256, 2)
@@ -210,18 +212,18 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_8(const unsigned char* __restr
                                                     Half* __restrict__ y, int batch) {
   constexpr int kYColumns = 512;       // last axis of "y"
   constexpr int kProductDepth = 2048;  // terms of each sum: last axis of "codes" and of "weight"
-  constexpr int kTileRows = 64;        // of a cluster
-  constexpr int kTileColumns = 64;     // of a cluster
+  constexpr int kTileRows = 64;        // of a cluster's tile
+  constexpr int kTileColumns = 64;     // of a cluster's tile
   constexpr int kStages = 6;           // chunks in shared memory
-  constexpr int kClusterBlocks = 8;    // that share out the sums
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 8;      // tiles side by side
-  constexpr int kPanelDepth = 1026;    // elements that panels have for a column
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kBlockRows = 8;        // that a block stores
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kClusterBlocks = 8;    // blocks that split each sum
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 8;      // tiles along the columns
+  constexpr int kPanelDepth = 1026;    // elements per column in panels
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kBlockRows = 8;        // rows that a block stores
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape =
       WarpgroupShape<Arithmetic::kFloat8, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -231,7 +233,7 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_8(const unsigned char* __restr
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kYColumns - first_column), kProductDepth, memory);
 
@@ -279,7 +281,7 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_8(const unsigned char* __restr
 // inputs  : codes u8[batch, 2048], weight_panels f16[512, 2048] in panels, factors f32[batch, 1],
 //           bias f16[512]
 // outputs : y f16[batch, 512]
-// launch  : a cluster of 4 makes 64 x 64 of the result; (batch + 63) / 64 * 32 blocks of 256
+// launch  : a cluster of 4 computes 64 x 64 of the result; (batch + 63) / 64 * 32 blocks of 256
 //           threads
 // traffic : reads batch * 2052 + 1051648 bytes, writes batch * 1024 bytes,
 //           keeps batch * 22528 bytes out of memory
@@ -290,10 +292,10 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_8(const unsigned char* __restr
 //                      +--------------------------------+
 //           of n chunks, block r of the cluster multiplies n r / 4 up to n (r + 1) / 4; then it
 //           stores 16 rows from 16 r on, adding the sums in the shared memory of the 4 blocks
-//           99328 bytes of shared memory: a row comes in 16 chunks of 128 bytes:
+//           99328 bytes of shared memory: a row is read in 16 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 6, 16384 bytes
 //           barriers   | filled[6] | used[6] | units f32[64] |  and the units of b's columns
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..5 | 6 | 7 | 8 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma, of E4M3
 extern "C" __global__ void __cluster_dims__(4) __launch_bounds__(256, 2)
@@ -304,18 +306,18 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_4(const unsigned char* __restr
                                                     Half* __restrict__ y, int batch) {
   constexpr int kYColumns = 512;       // last axis of "y"
   constexpr int kProductDepth = 2048;  // terms of each sum: last axis of "codes" and of "weight"
-  constexpr int kTileRows = 64;        // of a cluster
-  constexpr int kTileColumns = 64;     // of a cluster
+  constexpr int kTileRows = 64;        // of a cluster's tile
+  constexpr int kTileColumns = 64;     // of a cluster's tile
   constexpr int kStages = 6;           // chunks in shared memory
-  constexpr int kClusterBlocks = 4;    // that share out the sums
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 8;      // tiles side by side
-  constexpr int kPanelDepth = 1026;    // elements that panels have for a column
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kBlockRows = 16;       // that a block stores
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kClusterBlocks = 4;    // blocks that split each sum
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 8;      // tiles along the columns
+  constexpr int kPanelDepth = 1026;    // elements per column in panels
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kBlockRows = 16;       // rows that a block stores
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape =
       WarpgroupShape<Arithmetic::kFloat8, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -325,7 +327,7 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_4(const unsigned char* __restr
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kYColumns - first_column), kProductDepth, memory);
 
@@ -373,7 +375,7 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_4(const unsigned char* __restr
 // inputs  : codes u8[batch, 2048], weight_panels f16[512, 2048] in panels, factors f32[batch, 1],
 //           bias f16[512]
 // outputs : y f16[batch, 512]
-// launch  : a cluster of 2 makes 64 x 64 of the result; (batch + 63) / 64 * 16 blocks of 256
+// launch  : a cluster of 2 computes 64 x 64 of the result; (batch + 63) / 64 * 16 blocks of 256
 //           threads
 // traffic : reads batch * 2052 + 1051648 bytes, writes batch * 1024 bytes,
 //           keeps batch * 22528 bytes out of memory
@@ -384,10 +386,10 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_4(const unsigned char* __restr
 //                      +--------------------------------+
 //           of n chunks, block r of the cluster multiplies n r / 2 up to n (r + 1) / 2; then it
 //           stores 32 rows from 32 r on, adding the sums in the shared memory of the 2 blocks
-//           99328 bytes of shared memory: a row comes in 16 chunks of 128 bytes:
+//           99328 bytes of shared memory: a row is read in 16 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 6, 16384 bytes
 //           barriers   | filled[6] | used[6] | units f32[64] |  and the units of b's columns
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..5 | 6 | 7 | 8 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma, of E4M3
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 2)
@@ -398,18 +400,18 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_2(const unsigned char* __restr
                                                     Half* __restrict__ y, int batch) {
   constexpr int kYColumns = 512;       // last axis of "y"
   constexpr int kProductDepth = 2048;  // terms of each sum: last axis of "codes" and of "weight"
-  constexpr int kTileRows = 64;        // of a cluster
-  constexpr int kTileColumns = 64;     // of a cluster
+  constexpr int kTileRows = 64;        // of a cluster's tile
+  constexpr int kTileColumns = 64;     // of a cluster's tile
   constexpr int kStages = 6;           // chunks in shared memory
-  constexpr int kClusterBlocks = 2;    // that share out the sums
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 8;      // tiles side by side
-  constexpr int kPanelDepth = 1026;    // elements that panels have for a column
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kBlockRows = 32;       // that a block stores
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kClusterBlocks = 2;    // blocks that split each sum
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 8;      // tiles along the columns
+  constexpr int kPanelDepth = 1026;    // elements per column in panels
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kBlockRows = 32;       // rows that a block stores
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape =
       WarpgroupShape<Arithmetic::kFloat8, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -419,7 +421,7 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_2(const unsigned char* __restr
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kYColumns - first_column), kProductDepth, memory);
 
@@ -467,7 +469,7 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_2(const unsigned char* __restr
 // inputs  : codes u8[batch, 2048], weight_panels f16[512, 2048] in panels, factors f32[batch, 1],
 //           bias f16[512]
 // outputs : y f16[batch, 512]
-// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
+// launch  : a block computes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
 // traffic : reads batch * 2052 + 1051648 bytes, writes batch * 1024 bytes,
 //           keeps batch * 22528 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
@@ -475,10 +477,10 @@ k00_from_e4m3_linear_relu_warpgroup_64x64_cluster_2(const unsigned char* __restr
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in 16 chunks of 128 bytes:
+//           99328 bytes of shared memory: a row is read in 16 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 6, 16384 bytes
 //           barriers   | filled[6] | used[6] | units f32[64] |  and the units of b's columns
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..5 | 6 | 7 | 8 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma, of E4M3
 extern "C" __global__ void __launch_bounds__(256, 2)
@@ -489,16 +491,16 @@ k00_from_e4m3_linear_relu_warpgroup_64x64(const unsigned char* __restrict__ code
                                           int batch) {
   constexpr int kYColumns = 512;       // last axis of "y"
   constexpr int kProductDepth = 2048;  // terms of each sum: last axis of "codes" and of "weight"
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
   constexpr int kStages = 6;           // chunks in shared memory
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 8;      // tiles side by side
-  constexpr int kPanelDepth = 1026;    // elements that panels have for a column
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 8;      // tiles along the columns
+  constexpr int kPanelDepth = 1026;    // elements per column in panels
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kFloat8, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -506,7 +508,7 @@ k00_from_e4m3_linear_relu_warpgroup_64x64(const unsigned char* __restrict__ code
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kYColumns - first_column), kProductDepth, memory);
 
@@ -551,7 +553,7 @@ k00_from_e4m3_linear_relu_warpgroup_64x64(const unsigned char* __restrict__ code
 // inputs  : codes u8[batch, 2048], weight_panels f16[512, 2048] in panels, factors f32[batch, 1],
 //           bias f16[512]
 // outputs : y f16[batch, 512]
-// launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
+// launch  : a block computes 64 x 128 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
 // traffic : reads batch * 2052 + 1051648 bytes, writes batch * 1024 bytes,
 //           keeps batch * 22528 bytes out of memory
 // drawing : the tile of a block, 64 x 128 of the product a x b^T
@@ -559,10 +561,10 @@ k00_from_e4m3_linear_relu_warpgroup_64x64(const unsigned char* __restrict__ code
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in 16 chunks of 128 bytes:
+//           99328 bytes of shared memory: a row is read in 16 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 128 x 128 |  stage k % 4, 24576 bytes
 //           barriers   | filled[4] | used[4] | units f32[128] |  and the units of b's columns
-//           in the end | sums f32[64][136] |  34816 bytes in place of the stages
+//           at the end | sums f32[64][136] |  34816 bytes, overwriting the stages
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma, of E4M3
 extern "C" __global__ void __launch_bounds__(256, 2)
@@ -573,16 +575,16 @@ k00_from_e4m3_linear_relu_warpgroup_64x128(const unsigned char* __restrict__ cod
                                            int batch) {
   constexpr int kYColumns = 512;       // last axis of "y"
   constexpr int kProductDepth = 2048;  // terms of each sum: last axis of "codes" and of "weight"
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 128;    // of a block
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 128;    // of a block's tile
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 4;      // tiles side by side
-  constexpr int kPanelDepth = 1026;    // elements that panels have for a column
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 4;      // tiles along the columns
+  constexpr int kPanelDepth = 1026;    // elements per column in panels
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 32;     // kLanes columns each
-  constexpr int kRowsAtOnce = 8;       // that the block's threads make
+  constexpr int kRowsAtOnce = 8;       // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kFloat8, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -590,7 +592,7 @@ k00_from_e4m3_linear_relu_warpgroup_64x128(const unsigned char* __restrict__ cod
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kYColumns - first_column), kProductDepth, memory);
 
@@ -635,7 +637,7 @@ k00_from_e4m3_linear_relu_warpgroup_64x128(const unsigned char* __restrict__ cod
 // inputs  : codes u8[batch, 2048], weight_panels f16[512, 2048] in panels, factors f32[batch, 1],
 //           bias f16[512]
 // outputs : y f16[batch, 512]
-// launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 4 blocks of 384 threads
+// launch  : a block computes 128 x 128 of the result; (batch + 127) / 128 * 4 blocks of 384 threads
 // traffic : reads batch * 2052 + 1051648 bytes, writes batch * 1024 bytes,
 //           keeps batch * 22528 bytes out of memory
 // drawing : the tile of a block, 128 x 128 of the product a x b^T
@@ -644,10 +646,10 @@ k00_from_e4m3_linear_relu_warpgroup_64x128(const unsigned char* __restrict__ cod
 //           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
 //           rows 64..127 | warpgroup 1, each warp 16 rows |
 //                        +--------------------------------+
-//           197632 bytes of shared memory: a row comes in 16 chunks of 128 bytes:
+//           197632 bytes of shared memory: a row is read in 16 chunks of 128 bytes:
 //           chunk k    | a 128 x 128 | b 128 x 128 |  stage k % 6, 32768 bytes
 //           barriers   | filled[6] | used[6] | units f32[128] |  and the units of b's columns
-//           in the end | sums f32[128][136] |  69632 bytes in place of the stages
+//           at the end | sums f32[128][136] |  69632 bytes, overwriting the stages
 //           filled     | 0..5 | 6 | 7 | 8 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma, of E4M3
 extern "C" __global__ void __launch_bounds__(384, 1)
@@ -658,16 +660,16 @@ k00_from_e4m3_linear_relu_warpgroup_128x128(const unsigned char* __restrict__ co
                                             int batch) {
   constexpr int kYColumns = 512;        // last axis of "y"
   constexpr int kProductDepth = 2048;   // terms of each sum: last axis of "codes" and of "weight"
-  constexpr int kTileRows = 128;        // of a block
-  constexpr int kTileColumns = 128;     // of a block
+  constexpr int kTileRows = 128;        // of a block's tile
+  constexpr int kTileColumns = 128;     // of a block's tile
   constexpr int kStages = 6;            // chunks in shared memory
-  constexpr int kSharedBytes = 197632;  // given at launch
-  constexpr int kColumnTiles = 4;       // tiles side by side
-  constexpr int kPanelDepth = 1026;     // elements that panels have for a column
-  constexpr int kCopyBytes = 16;        // of one copy
-  constexpr int kLanes = 4;             // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 197632;  // dynamic shared memory
+  constexpr int kColumnTiles = 4;       // tiles along the columns
+  constexpr int kPanelDepth = 1026;     // elements per column in panels
+  constexpr int kCopyBytes = 16;        // bytes per copy
+  constexpr int kLanes = 4;             // elements that a thread computes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
-  constexpr int kRowsAtOnce = 12;       // that the block's threads make
+  constexpr int kRowsAtOnce = 12;       // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kFloat8, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -675,7 +677,7 @@ k00_from_e4m3_linear_relu_warpgroup_128x128(const unsigned char* __restrict__ co
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kYColumns - first_column), kProductDepth, memory);
 
@@ -720,7 +722,7 @@ k00_from_e4m3_linear_relu_warpgroup_128x128(const unsigned char* __restrict__ co
 // inputs  : codes u8[batch, 2048], weight_panels f16[512, 2048] in panels, factors f32[batch, 1],
 //           bias f16[512]
 // outputs : y f16[batch, 512]
-// launch  : a block makes 128 x 192 of the result; (batch + 127) / 128 * 3 blocks of 384 threads
+// launch  : a block computes 128 x 192 of the result; (batch + 127) / 128 * 3 blocks of 384 threads
 // traffic : reads batch * 2052 + 1051648 bytes, writes batch * 1024 bytes,
 //           keeps batch * 22528 bytes out of memory
 // drawing : the tile of a block, 128 x 192 of the product a x b^T
@@ -729,10 +731,10 @@ k00_from_e4m3_linear_relu_warpgroup_128x128(const unsigned char* __restrict__ co
 //           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
 //           rows 64..127 | warpgroup 1, each warp 16 rows |
 //                        +--------------------------------+
-//           164864 bytes of shared memory: a row comes in 16 chunks of 128 bytes:
+//           164864 bytes of shared memory: a row is read in 16 chunks of 128 bytes:
 //           chunk k    | a 128 x 128 | b 192 x 128 |  stage k % 4, 40960 bytes
 //           barriers   | filled[4] | used[4] | units f32[192] |  and the units of b's columns
-//           in the end | sums f32[128][200] |  102400 bytes in place of the stages
+//           at the end | sums f32[128][200] |  102400 bytes, overwriting the stages
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma, of E4M3
 extern "C" __global__ void __launch_bounds__(384, 1)
@@ -743,16 +745,16 @@ k00_from_e4m3_linear_relu_warpgroup_128x192(const unsigned char* __restrict__ co
                                             int batch) {
   constexpr int kYColumns = 512;        // last axis of "y"
   constexpr int kProductDepth = 2048;   // terms of each sum: last axis of "codes" and of "weight"
-  constexpr int kTileRows = 128;        // of a block
-  constexpr int kTileColumns = 192;     // of a block
+  constexpr int kTileRows = 128;        // of a block's tile
+  constexpr int kTileColumns = 192;     // of a block's tile
   constexpr int kStages = 4;            // chunks in shared memory
-  constexpr int kSharedBytes = 164864;  // given at launch
-  constexpr int kColumnTiles = 3;       // tiles side by side
-  constexpr int kPanelDepth = 1026;     // elements that panels have for a column
-  constexpr int kCopyBytes = 16;        // of one copy
-  constexpr int kLanes = 4;             // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 164864;  // dynamic shared memory
+  constexpr int kColumnTiles = 3;       // tiles along the columns
+  constexpr int kPanelDepth = 1026;     // elements per column in panels
+  constexpr int kCopyBytes = 16;        // bytes per copy
+  constexpr int kLanes = 4;             // elements that a thread computes at once
   constexpr int kTileVectors = 48;      // kLanes columns each
-  constexpr int kRowsAtOnce = 8;        // that the block's threads make
+  constexpr int kRowsAtOnce = 8;        // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kFloat8, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -760,7 +762,7 @@ k00_from_e4m3_linear_relu_warpgroup_128x192(const unsigned char* __restrict__ co
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kYColumns - first_column), kProductDepth, memory);
 

@@ -22,7 +22,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 2 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 2 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
@@ -33,16 +33,16 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  constexpr int kFirstPacks = 3;      // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, 1, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
@@ -72,7 +72,7 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 //                      +------------+------------+
 //           rows 0..3  | warps 0..1 | warps 2..3 |
 //                      +------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
@@ -81,20 +81,20 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
   constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;  // warps that split each sum
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;      // packs of weights that a thread prefetches
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -124,7 +124,7 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
 //                      +------------+------------+------------+------------+
 //           rows 0..7  | warps 0..1 | warps 2..3 | warps 4..5 | warps 6..7 |
 //                      +------------+------------+------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restrict__ weight,
@@ -134,23 +134,23 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
   constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 8;        // rows of a group
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;  // warps that split each sum
   constexpr int kBlockSize = 256;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;      // packs of weights that a thread prefetches
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
-  // Neighbours make other rows with the same weights.
+  // Consecutive blocks multiply other rows by the same weights.
   const int row_groups = (batch + kMostRows - 1) / kMostRows;
   const int first_row = (blockIdx.x % row_groups) * kMostRows;
   const int column = (blockIdx.x / row_groups) * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of a row of the group in the thread of its number there.
+  // Thread r of a column's threads gets the sum of row r of the group.
   const float product = MultiplyRows<kMostRows>(x + first_row * kProductDepth, batch - first_row,
                                                 weights, first_weights, kProductDepth, scratch);
   const int row = first_row + threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -173,17 +173,17 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 3 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch + 15) / 16 * 3 blocks of 256 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           76032 bytes of shared memory: a row comes in 2 chunks of 512 bytes, padded by 16:
+//           76032 bytes of shared memory: a row is read in 2 chunks of 512 bytes, padded by 16:
 //           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
 //           copied     | 0..1 |   |   |  by cp.async
 //           multiplied |      | 0 | 1 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
@@ -192,16 +192,16 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
                                int batch) {
   constexpr int kHiddenColumns = 70;   // last axis of "hidden"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 16;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kTileRows = 16;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 512;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 8;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 76032;  // given at launch
-  constexpr int kColumnTiles = 3;      // tiles side by side
-  constexpr int kCopyBytes = 8;        // of one copy
+  constexpr int kSharedBytes = 76032;  // dynamic shared memory
+  constexpr int kColumnTiles = 3;      // tiles along the columns
+  constexpr int kCopyBytes = 8;        // bytes per copy
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -242,17 +242,17 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
-// launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 2 blocks of 256 threads
+// launch  : a block computes 32 x 64 of the result; (batch + 31) / 32 * 2 blocks of 256 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
-// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31   32..63
 //                      +---------------+---------------+
 //           rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
 //                      +---------------+---------------+
-//           78336 bytes of shared memory: a row comes in 3 chunks of 256 bytes, padded by 16:
+//           78336 bytes of shared memory: a row is read in 3 chunks of 256 bytes, padded by 16:
 //           chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
-//           in the end | sums f32[4][32][72] |  36864 bytes in the same place
+//           at the end | sums f32[4][32][72] |  36864 bytes, overwriting the stages
 //           copied     | 0..1 | 2 |   |   |  by cp.async
 //           multiplied |      | 0 | 1 | 2 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
@@ -261,16 +261,16 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
                                int batch) {
   constexpr int kHiddenColumns = 70;   // last axis of "hidden"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 32;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
-  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 2;      // side by side
-  constexpr int kDepthWarps = 4;       // that share out the sums
+  constexpr int kTileRows = 32;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
+  constexpr int kChunkBytes = 256;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 2;      // warps along the columns
+  constexpr int kDepthWarps = 4;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 78336;  // given at launch
-  constexpr int kColumnTiles = 2;      // tiles side by side
-  constexpr int kCopyBytes = 8;        // of one copy
+  constexpr int kSharedBytes = 78336;  // dynamic shared memory
+  constexpr int kColumnTiles = 2;      // tiles along the columns
+  constexpr int kCopyBytes = 8;        // bytes per copy
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -311,7 +311,7 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
-// launch  : a block makes 128 x 64 of the result; (batch + 127) / 128 * 2 blocks of 256 threads
+// launch  : a block computes 128 x 64 of the result; (batch + 127) / 128 * 2 blocks of 256 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
 // drawing : a block's tile, 128 x 64 of the product a x b^T
@@ -322,9 +322,9 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
 //           rows 64..95  | warp 2        | warp 6 |
 //           rows 96..127 | warp 3        | warp 7 |
 //                        +---------------+--------+
-//           82944 bytes of shared memory: a row comes in 5 chunks of 128 bytes, padded by 16:
+//           82944 bytes of shared memory: a row is read in 5 chunks of 128 bytes, padded by 16:
 //           chunk k    | a 128 x 144 | b 64 x 144 |  stage k % 3, 27648 bytes
-//           in the end | sums f32[1][128][72] |  36864 bytes in the same place
+//           at the end | sums f32[1][128][72] |  36864 bytes, overwriting the stages
 //           copied     | 0..1 | 2 | 3 | 4 |     |  by cp.async
 //           multiplied |      | 0 | 1 | 2 | ... |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
@@ -333,16 +333,16 @@ k00_matmul_add_relu_tile_128x64(const float* __restrict__ x, const float* __rest
                                 int batch) {
   constexpr int kHiddenColumns = 70;   // last axis of "hidden"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 128;       // of a block
-  constexpr int kTileColumns = 64;     // of a block
-  constexpr int kChunkBytes = 128;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 4;         // of a block, one below the other
-  constexpr int kColumnWarps = 2;      // side by side
-  constexpr int kDepthWarps = 1;       // that share out the sums
+  constexpr int kTileRows = 128;       // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
+  constexpr int kChunkBytes = 128;     // of a row, per stage
+  constexpr int kRowWarps = 4;         // warps along the rows
+  constexpr int kColumnWarps = 2;      // warps along the columns
+  constexpr int kDepthWarps = 1;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 82944;  // given at launch
-  constexpr int kColumnTiles = 2;      // tiles side by side
-  constexpr int kCopyBytes = 8;        // of one copy
+  constexpr int kSharedBytes = 82944;  // dynamic shared memory
+  constexpr int kColumnTiles = 2;      // tiles along the columns
+  constexpr int kCopyBytes = 8;        // bytes per copy
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);

@@ -23,7 +23,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 2 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 2 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -34,16 +34,16 @@ k00_matmul_add_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ 
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  constexpr int kFirstPacks = 3;      // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const Half* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, 1, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
@@ -73,7 +73,7 @@ k00_matmul_add_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ 
 //                      +------------+------------+
 //           rows 0..3  | warps 0..1 | warps 2..3 |
 //                      +------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_4(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -82,20 +82,20 @@ k00_matmul_add_relu_rows_4(const Half* __restrict__ x, const Half* __restrict__ 
   constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;  // warps that split each sum
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;      // packs of weights that a thread prefetches
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -125,7 +125,7 @@ k00_matmul_add_relu_rows_4(const Half* __restrict__ x, const Half* __restrict__ 
 //                      +------------+------------+
 //           rows 0..7  | warps 0..1 | warps 2..3 |
 //                      +------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_8(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -134,20 +134,20 @@ k00_matmul_add_relu_rows_8(const Half* __restrict__ x, const Half* __restrict__ 
   constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 8;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;  // warps that split each sum
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;      // packs of weights that a thread prefetches
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -169,17 +169,17 @@ k00_matmul_add_relu_rows_8(const Half* __restrict__ x, const Half* __restrict__ 
 // source  : matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[70, 130], bias f16[70]
 // outputs : hidden f16[batch, 70]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 3 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch + 15) / 16 * 3 blocks of 256 threads
 // traffic : reads batch * 260 + 18340 bytes, writes batch * 140 bytes,
 //           keeps batch * 280 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           76032 bytes of shared memory: a row comes in one chunk of 512 bytes, padded by 16:
+//           76032 bytes of shared memory: a row is read in one chunk of 512 bytes, padded by 16:
 //           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
 //           copied     | 0 |   |  by cp.async
 //           multiplied |   | 0 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
@@ -188,16 +188,16 @@ k00_matmul_add_relu_tile_16x32(const Half* __restrict__ x, const Half* __restric
                                int batch) {
   constexpr int kHiddenColumns = 70;   // last axis of "hidden"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 16;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kTileRows = 16;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 512;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 8;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 76032;  // given at launch
-  constexpr int kColumnTiles = 3;      // tiles side by side
-  constexpr int kCopyBytes = 4;        // of one copy
+  constexpr int kSharedBytes = 76032;  // dynamic shared memory
+  constexpr int kColumnTiles = 3;      // tiles along the columns
+  constexpr int kCopyBytes = 4;        // bytes per copy
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);

@@ -35,7 +35,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 8 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 8 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_interaction_linear_relu_rows_1(const Half* __restrict__ first_folded,
@@ -49,10 +49,10 @@ k00_interaction_linear_relu_rows_1(const Half* __restrict__ first_folded,
   constexpr int kWarpSize = 32;               // threads
   constexpr int kBlockSize = 128;             // threads
   constexpr int kPack = 8;                    // elements of one load
-  constexpr int kFirstPacks = 1;              // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;          // warps that share out a sum
-  constexpr int kPackLanes = 4;               // neighbours in a row
-  constexpr int kRow1Count = 4;               // how many row_1 there are
+  constexpr int kFirstPacks = 1;              // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;          // warps that split each sum
+  constexpr int kPackLanes = 4;               // consecutive elements of a row
+  constexpr int kRow1Count = 4;               // extent of row_1
   constexpr int kXStride0 = 48;               // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;                // last axis of "x"
   constexpr int kXPerPairsBlocksValue2 = 16;  // elements of "x" per step of pairs_blocks_value_2
@@ -60,15 +60,15 @@ k00_interaction_linear_relu_rows_1(const Half* __restrict__ first_folded,
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const Half* weights = first_folded + column * kMixedDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kMixedDepth);
   const float first_bias_1_channels_last_value = ToFloat(first_bias_1_channels_last[column]);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The left operand: transpose, transpose, gather, gather, mul. kPackLanes neighbours in a row,
-  // number `pack` of these.
+  // The left operand: transpose, transpose, gather, gather, mul. Returns pack number `pack`,
+  // kPackLanes consecutive elements of a row.
   const auto pairs_pairs = [&](int left_row, int pack) {
     Vector<Half, kPackLanes> made;
     const int row_0 = left_row / kRow1Count;
@@ -87,7 +87,7 @@ k00_interaction_linear_relu_rows_1(const Half* __restrict__ first_folded,
     }
     return made;
   };
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(pairs_pairs, 1, weights, first_weights, kMixedDepth, nullptr);
 
@@ -116,7 +116,7 @@ k00_interaction_linear_relu_rows_1(const Half* __restrict__ first_folded,
 //                      +----------+--------+--------+--------+
 //           rows 0..3  | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 8 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 8 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_interaction_linear_relu_rows_4(const Half* __restrict__ first_folded,
@@ -130,29 +130,29 @@ k00_interaction_linear_relu_rows_4(const Half* __restrict__ first_folded,
   constexpr int kWarpSize = 32;               // threads
   constexpr int kBlockSize = 128;             // threads
   constexpr int kPack = 8;                    // elements of one load
-  constexpr int kFirstPacks = 1;              // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;          // warps that share out a sum
-  constexpr int kPackLanes = 4;               // neighbours in a row
-  constexpr int kRow1Count = 4;               // how many row_1 there are
+  constexpr int kFirstPacks = 1;              // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;          // warps that split each sum
+  constexpr int kPackLanes = 4;               // consecutive elements of a row
+  constexpr int kRow1Count = 4;               // extent of row_1
   constexpr int kXStride0 = 48;               // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;                // last axis of "x"
   constexpr int kXPerPairsBlocksValue2 = 16;  // elements of "x" per step of pairs_blocks_value_2
-  constexpr int kRowsPerBatch = 4;            // of the result, for each batch
+  constexpr int kRowsPerBatch = 4;            // rows of the result, for each batch
   constexpr int kMoreLeftStride0 = 96;        // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;        // elements per step of axis 1 of "more_left"
   LetNextKernelStart();
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const Half* weights = first_folded + column * kMixedDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kMixedDepth);
   const float first_bias_1_channels_last_value = ToFloat(first_bias_1_channels_last[column]);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The left operand: transpose, transpose, gather, gather, mul. kPackLanes neighbours in a row,
-  // number `pack` of these.
+  // The left operand: transpose, transpose, gather, gather, mul. Returns pack number `pack`,
+  // kPackLanes consecutive elements of a row.
   const auto pairs_pairs = [&](int left_row, int pack) {
     Vector<Half, kPackLanes> made;
     const int row_0 = left_row / kRow1Count;
@@ -171,7 +171,7 @@ k00_interaction_linear_relu_rows_4(const Half* __restrict__ first_folded,
     }
     return made;
   };
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product = MultiplyRows<kMostRows>(pairs_pairs, batch * kRowsPerBatch, weights,
                                                 first_weights, kMixedDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
@@ -195,18 +195,18 @@ k00_interaction_linear_relu_rows_4(const Half* __restrict__ first_folded,
 // inputs  : first_folded f16[24, 96], pairs_first i32[24], x f16[batch, 12, 4],
 //           pairs_blocks i32[24], first_bias_1_channels_last f16[1, 1, 24]
 // outputs : more_left f16[batch, 4, 24, 1]
-// launch  : a block makes 16 x 32 of the result; (batch + 3) / 4 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch + 3) / 4 blocks of 256 threads
 // traffic : reads batch * 96 + 4848 bytes, writes batch * 192 bytes,
 //           keeps batch * 2304 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           76032 bytes of shared memory: a row comes in one chunk of 512 bytes, padded by 16:
+//           76032 bytes of shared memory: a row is read in one chunk of 512 bytes, padded by 16:
 //           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
-//           made       | 0 |   |  a by all threads; b is copied meanwhile
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
+//           made       | 0 |   |  a by all threads, while b is copied
 //           multiplied |   | 0 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
 k00_interaction_linear_relu_tile_16x32(const Half* __restrict__ first_folded,
@@ -217,25 +217,25 @@ k00_interaction_linear_relu_tile_16x32(const Half* __restrict__ first_folded,
   constexpr int kMixedColumns = 24;  // last axis of "mixed"
   // terms of each sum: last axis of "pairs_pairs" and of "first_folded"
   constexpr int kMixedDepth = 96;
-  constexpr int kTileRows = 16;              // of a block
-  constexpr int kTileColumns = 32;           // of a block
-  constexpr int kChunkBytes = 512;           // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;               // of a block, one below the other
-  constexpr int kColumnWarps = 1;            // side by side
-  constexpr int kDepthWarps = 8;             // that share out the sums
+  constexpr int kTileRows = 16;              // of a block's tile
+  constexpr int kTileColumns = 32;           // of a block's tile
+  constexpr int kChunkBytes = 512;           // of a row, per stage
+  constexpr int kRowWarps = 1;               // warps along the rows
+  constexpr int kColumnWarps = 1;            // warps along the columns
+  constexpr int kDepthWarps = 8;             // warps that split each sum
   constexpr int kStages = 3;                 // chunks in shared memory
-  constexpr int kSharedBytes = 76032;        // given at launch
-  constexpr int kColumnTiles = 1;            // tiles side by side
-  constexpr int kRowsPerBatch = 4;           // of the result, for each batch
-  constexpr int kPackLanes = 4;              // neighbours in a row
-  constexpr int kRow1Count = 4;              // how many row_1 there are
+  constexpr int kSharedBytes = 76032;        // dynamic shared memory
+  constexpr int kColumnTiles = 1;            // tiles along the columns
+  constexpr int kRowsPerBatch = 4;           // rows of the result, for each batch
+  constexpr int kPackLanes = 4;              // consecutive elements of a row
+  constexpr int kRow1Count = 4;              // extent of row_1
   constexpr int kXStride0 = 48;              // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;               // last axis of "x"
   constexpr int kXPerPairsBlocksValue = 16;  // elements of "x" per step of pairs_blocks_value
-  constexpr int kCopyBytes = 16;             // of one copy
+  constexpr int kCopyBytes = 16;             // bytes per copy
   constexpr int kMoreLeftStride0 = 96;       // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;       // elements per step of axis 1 of "more_left"
-  // No load and no store stands before this.
+  // Wait for earlier kernels before the first load or store.
   AwaitEarlierKernels();
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
@@ -245,8 +245,8 @@ k00_interaction_linear_relu_tile_16x32(const Half* __restrict__ first_folded,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // The left operand: transpose, transpose, gather, gather, mul. kPackLanes neighbours in a row,
-  // number `pack` of these; rows count from first_row on.
+  // The left operand: transpose, transpose, gather, gather, mul. Returns pack number `pack`,
+  // kPackLanes consecutive elements of a row; rows count from first_row on.
   const auto pairs_pairs = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     Vector<Half, kPackLanes> made;
@@ -299,7 +299,8 @@ k00_interaction_linear_relu_tile_16x32(const Half* __restrict__ first_folded,
 // inputs  : first_folded_panels f16[24, 96] in panels, pairs_first i32[24], x f16[batch, 12, 4],
 //           pairs_blocks i32[24], first_bias_1_channels_last f16[1, 1, 24]
 // outputs : more_left f16[batch, 4, 24, 1]
-// launch  : a cluster of 2 makes 64 x 64 of the result; (batch + 15) / 16 * 2 blocks of 256 threads
+// launch  : a cluster of 2 computes 64 x 64 of the result; (batch + 15) / 16 * 2 blocks of 256
+//           threads
 // traffic : reads batch * 96 + 16624 bytes, writes batch * 192 bytes,
 //           keeps batch * 2304 bytes out of memory
 // drawing : the tile of a cluster of 2 blocks, 64 x 64 of the product a x b^T
@@ -309,10 +310,10 @@ k00_interaction_linear_relu_tile_16x32(const Half* __restrict__ first_folded,
 //                      +--------------------------------+
 //           of n chunks, block r of the cluster multiplies n r / 2 up to n (r + 1) / 2; then it
 //           stores 32 rows from 32 r on, adding the sums in the shared memory of the 2 blocks
-//           66560 bytes of shared memory: a row comes in 2 chunks of 128 bytes:
+//           66560 bytes of shared memory: a row is read in 2 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a is made, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 1)
@@ -323,24 +324,24 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
   constexpr int kMixedColumns = 24;  // last axis of "mixed"
   // terms of each sum: last axis of "pairs_pairs" and of "first_folded"
   constexpr int kMixedDepth = 96;
-  constexpr int kTileRows = 64;              // of a cluster
-  constexpr int kTileColumns = 64;           // of a cluster
+  constexpr int kTileRows = 64;              // of a cluster's tile
+  constexpr int kTileColumns = 64;           // of a cluster's tile
   constexpr int kStages = 4;                 // chunks in shared memory
-  constexpr int kClusterBlocks = 2;          // that share out the sums
-  constexpr int kSharedBytes = 66560;        // given at launch
-  constexpr int kColumnTiles = 1;            // tiles side by side
-  constexpr int kRowsPerBatch = 4;           // of the result, for each batch
-  constexpr int kPanelDepth = 128;           // elements that panels have for a column
-  constexpr int kPackLanes = 4;              // neighbours in a row
-  constexpr int kRow1Count = 4;              // how many row_1 there are
+  constexpr int kClusterBlocks = 2;          // blocks that split each sum
+  constexpr int kSharedBytes = 66560;        // dynamic shared memory
+  constexpr int kColumnTiles = 1;            // tiles along the columns
+  constexpr int kRowsPerBatch = 4;           // rows of the result, for each batch
+  constexpr int kPanelDepth = 128;           // elements per column in panels
+  constexpr int kPackLanes = 4;              // consecutive elements of a row
+  constexpr int kRow1Count = 4;              // extent of row_1
   constexpr int kXStride0 = 48;              // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;               // last axis of "x"
   constexpr int kXPerPairsBlocksValue = 16;  // elements of "x" per step of pairs_blocks_value
-  constexpr int kCopyBytes = 16;             // of one copy
-  constexpr int kBlockRows = 32;             // that a block stores
-  constexpr int kLanes = 4;                  // neighbours that a thread makes at once
+  constexpr int kCopyBytes = 16;             // bytes per copy
+  constexpr int kBlockRows = 32;             // rows that a block stores
+  constexpr int kLanes = 4;                  // elements that a thread computes at once
   constexpr int kTileVectors = 16;           // kLanes columns each
-  constexpr int kRowsAtOnce = 16;            // that the block's threads make
+  constexpr int kRowsAtOnce = 16;            // rows that a block stores at once
   constexpr int kMoreLeftStride0 = 96;       // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;       // elements per step of axis 1 of "more_left"
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
@@ -351,15 +352,15 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(first_folded_panels + first_column * kPanelDepth,
                      min(kTileColumns, kMixedColumns - first_column), kMixedDepth * sizeof(Half),
                      memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The left operand: transpose, transpose, gather, gather, mul. kPackLanes neighbours in a row,
-  // number `pack` of these; rows count from first_row on.
+  // The left operand: transpose, transpose, gather, gather, mul. Returns pack number `pack`,
+  // kPackLanes consecutive elements of a row; rows count from first_row on.
   const auto pairs_pairs = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     Vector<Half, kPackLanes> made;
@@ -428,7 +429,7 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
 // inputs  : first_folded_panels f16[24, 96] in panels, pairs_first i32[24], x f16[batch, 12, 4],
 //           pairs_blocks i32[24], first_bias_1_channels_last f16[1, 1, 24]
 // outputs : more_left f16[batch, 4, 24, 1]
-// launch  : a block makes 64 x 64 of the result; (batch + 15) / 16 blocks of 256 threads
+// launch  : a block computes 64 x 64 of the result; (batch + 15) / 16 blocks of 256 threads
 // traffic : reads batch * 96 + 16624 bytes, writes batch * 192 bytes,
 //           keeps batch * 2304 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
@@ -436,10 +437,10 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           66560 bytes of shared memory: a row comes in 2 chunks of 128 bytes:
+//           66560 bytes of shared memory: a row is read in 2 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..1 |   |  a is made, b by bulk copies
 //           multiplied | 0    | 1 |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 1)
@@ -451,22 +452,22 @@ k00_interaction_linear_relu_warpgroup_64x64(const Half* __restrict__ first_folde
   constexpr int kMixedColumns = 24;  // last axis of "mixed"
   // terms of each sum: last axis of "pairs_pairs" and of "first_folded"
   constexpr int kMixedDepth = 96;
-  constexpr int kTileRows = 64;              // of a block
-  constexpr int kTileColumns = 64;           // of a block
+  constexpr int kTileRows = 64;              // of a block's tile
+  constexpr int kTileColumns = 64;           // of a block's tile
   constexpr int kStages = 4;                 // chunks in shared memory
-  constexpr int kSharedBytes = 66560;        // given at launch
-  constexpr int kColumnTiles = 1;            // tiles side by side
-  constexpr int kRowsPerBatch = 4;           // of the result, for each batch
-  constexpr int kPanelDepth = 128;           // elements that panels have for a column
-  constexpr int kPackLanes = 4;              // neighbours in a row
-  constexpr int kRow1Count = 4;              // how many row_1 there are
+  constexpr int kSharedBytes = 66560;        // dynamic shared memory
+  constexpr int kColumnTiles = 1;            // tiles along the columns
+  constexpr int kRowsPerBatch = 4;           // rows of the result, for each batch
+  constexpr int kPanelDepth = 128;           // elements per column in panels
+  constexpr int kPackLanes = 4;              // consecutive elements of a row
+  constexpr int kRow1Count = 4;              // extent of row_1
   constexpr int kXStride0 = 48;              // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;               // last axis of "x"
   constexpr int kXPerPairsBlocksValue = 16;  // elements of "x" per step of pairs_blocks_value
-  constexpr int kCopyBytes = 16;             // of one copy
-  constexpr int kLanes = 4;                  // neighbours that a thread makes at once
+  constexpr int kCopyBytes = 16;             // bytes per copy
+  constexpr int kLanes = 4;                  // elements that a thread computes at once
   constexpr int kTileVectors = 16;           // kLanes columns each
-  constexpr int kRowsAtOnce = 16;            // that the block's threads make
+  constexpr int kRowsAtOnce = 16;            // rows that a block stores at once
   constexpr int kMoreLeftStride0 = 96;       // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;       // elements per step of axis 1 of "more_left"
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
@@ -476,15 +477,15 @@ k00_interaction_linear_relu_warpgroup_64x64(const Half* __restrict__ first_folde
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(first_folded_panels + first_column * kPanelDepth,
                      min(kTileColumns, kMixedColumns - first_column), kMixedDepth * sizeof(Half),
                      memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The left operand: transpose, transpose, gather, gather, mul. kPackLanes neighbours in a row,
-  // number `pack` of these; rows count from first_row on.
+  // The left operand: transpose, transpose, gather, gather, mul. Returns pack number `pack`,
+  // kPackLanes consecutive elements of a row; rows count from first_row on.
   const auto pairs_pairs = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     Vector<Half, kPackLanes> made;
@@ -558,7 +559,7 @@ k00_interaction_linear_relu_warpgroup_64x64(const Half* __restrict__ first_folde
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 8 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 8 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k01_mul_linear_relu_rows_1(const Half* __restrict__ second_ordered,
@@ -570,11 +571,11 @@ k01_mul_linear_relu_rows_1(const Half* __restrict__ second_ordered,
   constexpr int kWarpSize = 32;         // threads
   constexpr int kBlockSize = 128;       // threads
   constexpr int kPack = 8;              // elements of one load
-  constexpr int kFirstPacks = 2;        // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;    // warps that share out a sum
-  constexpr int kPackLanes = 8;         // neighbours in a row
-  constexpr int kMoreOuterPacks = 3;    // in a row of "more_outer"
-  constexpr int kRow1Count = 4;         // how many row_1 there are
+  constexpr int kFirstPacks = 2;        // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;    // warps that split each sum
+  constexpr int kPackLanes = 8;         // consecutive elements of a row
+  constexpr int kMoreOuterPacks = 3;    // packs per row of "more_outer"
+  constexpr int kRow1Count = 4;         // extent of row_1
   constexpr int kXStride0 = 48;         // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;          // last axis of "x"
   constexpr int kMoreLeftStride0 = 96;  // elements per step of axis 0 of "more_left"
@@ -583,14 +584,15 @@ k01_mul_linear_relu_rows_1(const Half* __restrict__ second_ordered,
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const Half* weights = second_ordered + column * kMoreMixedDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kMoreMixedDepth);
   const float second_bias_1_channels_last_value = ToFloat(second_bias_1_channels_last[column]);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The left operand: transpose, mul. kPackLanes neighbours in a row, number `pack` of these.
+  // The left operand: transpose, mul. Returns pack number `pack`, kPackLanes consecutive elements
+  // of a row.
   const auto more_pairs = [&](int left_row, int pack) {
     const int base_row = pack / kMoreOuterPacks;
     const int base_pack = pack % kMoreOuterPacks;
@@ -609,7 +611,7 @@ k01_mul_linear_relu_rows_1(const Half* __restrict__ second_ordered,
     }
     return made;
   };
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(more_pairs, 1, weights, first_weights, kMoreMixedDepth, nullptr);
 
@@ -629,7 +631,8 @@ k01_mul_linear_relu_rows_1(const Half* __restrict__ second_ordered,
 // inputs  : second_ordered_panels f16[40, 288] in panels, x f16[batch, 12, 4],
 //           more_left f16[batch, 4, 24, 1], second_bias_1_channels_last f16[1, 1, 40]
 // outputs : more_fields f16[batch, 4, 40]
-// launch  : a cluster of 2 makes 64 x 64 of the result; (batch + 15) / 16 * 2 blocks of 256 threads
+// launch  : a cluster of 2 computes 64 x 64 of the result; (batch + 15) / 16 * 2 blocks of 256
+//           threads
 // traffic : reads batch * 288 + 41040 bytes, writes batch * 320 bytes,
 //           keeps batch * 2944 bytes out of memory
 // drawing : the tile of a cluster of 2 blocks, 64 x 64 of the product a x b^T
@@ -639,10 +642,10 @@ k01_mul_linear_relu_rows_1(const Half* __restrict__ second_ordered,
 //                      +--------------------------------+
 //           of n chunks, block r of the cluster multiplies n r / 2 up to n (r + 1) / 2; then it
 //           stores 32 rows from 32 r on, adding the sums in the shared memory of the 2 blocks
-//           66560 bytes of shared memory: a row comes in 5 chunks of 128 bytes:
+//           66560 bytes of shared memory: a row is read in 5 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a is made, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 1)
@@ -653,26 +656,26 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* __restrict__ second_or
   constexpr int kMoreFieldsColumns = 40;  // last axis of "more_fields"
   // terms of each sum: last axis of "more_pairs" and of "second_ordered"
   constexpr int kMoreMixedDepth = 288;
-  constexpr int kTileRows = 64;            // of a cluster
-  constexpr int kTileColumns = 64;         // of a cluster
+  constexpr int kTileRows = 64;            // of a cluster's tile
+  constexpr int kTileColumns = 64;         // of a cluster's tile
   constexpr int kStages = 4;               // chunks in shared memory
-  constexpr int kClusterBlocks = 2;        // that share out the sums
-  constexpr int kSharedBytes = 66560;      // given at launch
-  constexpr int kColumnTiles = 1;          // tiles side by side
-  constexpr int kRowsPerBatch = 4;         // of the result, for each batch
-  constexpr int kPanelDepth = 320;         // elements that panels have for a column
-  constexpr int kPackLanes = 8;            // neighbours in a row
-  constexpr int kMoreOuterPacks = 3;       // in a row of "more_outer"
-  constexpr int kRow1Count = 4;            // how many row_1 there are
+  constexpr int kClusterBlocks = 2;        // blocks that split each sum
+  constexpr int kSharedBytes = 66560;      // dynamic shared memory
+  constexpr int kColumnTiles = 1;          // tiles along the columns
+  constexpr int kRowsPerBatch = 4;         // rows of the result, for each batch
+  constexpr int kPanelDepth = 320;         // elements per column in panels
+  constexpr int kPackLanes = 8;            // consecutive elements of a row
+  constexpr int kMoreOuterPacks = 3;       // packs per row of "more_outer"
+  constexpr int kRow1Count = 4;            // extent of row_1
   constexpr int kXStride0 = 48;            // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;             // last axis of "x"
   constexpr int kMoreLeftStride0 = 96;     // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;     // elements per step of axis 1 of "more_left"
-  constexpr int kCopyBytes = 16;           // of one copy
-  constexpr int kBlockRows = 32;           // that a block stores
-  constexpr int kLanes = 4;                // neighbours that a thread makes at once
+  constexpr int kCopyBytes = 16;           // bytes per copy
+  constexpr int kBlockRows = 32;           // rows that a block stores
+  constexpr int kLanes = 4;                // elements that a thread computes at once
   constexpr int kTileVectors = 16;         // kLanes columns each
-  constexpr int kRowsAtOnce = 16;          // that the block's threads make
+  constexpr int kRowsAtOnce = 16;          // rows that a block stores at once
   constexpr int kMoreFieldsStride0 = 160;  // elements per step of axis 0 of "more_fields"
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -682,15 +685,15 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* __restrict__ second_or
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(second_ordered_panels + first_column * kPanelDepth,
                      min(kTileColumns, kMoreFieldsColumns - first_column),
                      kMoreMixedDepth * sizeof(Half), memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The left operand: transpose, mul. kPackLanes neighbours in a row, number `pack` of these; rows
-  // count from first_row on.
+  // The left operand: transpose, mul. Returns pack number `pack`, kPackLanes consecutive elements
+  // of a row; rows count from first_row on.
   const auto more_pairs = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     const int base_row = pack / kMoreOuterPacks;
@@ -759,7 +762,7 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* __restrict__ second_or
 // inputs  : second_ordered_panels f16[40, 288] in panels, x f16[batch, 12, 4],
 //           more_left f16[batch, 4, 24, 1], second_bias_1_channels_last f16[1, 1, 40]
 // outputs : more_fields f16[batch, 4, 40]
-// launch  : a block makes 64 x 64 of the result; (batch + 15) / 16 blocks of 256 threads
+// launch  : a block computes 64 x 64 of the result; (batch + 15) / 16 blocks of 256 threads
 // traffic : reads batch * 288 + 41040 bytes, writes batch * 320 bytes,
 //           keeps batch * 2944 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
@@ -767,10 +770,10 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* __restrict__ second_or
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           66560 bytes of shared memory: a row comes in 5 chunks of 128 bytes:
+//           66560 bytes of shared memory: a row is read in 5 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..3 | 4 |   |   |     |  a is made, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 1)
@@ -781,24 +784,24 @@ k01_mul_linear_relu_warpgroup_64x64(const Half* __restrict__ second_ordered_pane
   constexpr int kMoreFieldsColumns = 40;  // last axis of "more_fields"
   // terms of each sum: last axis of "more_pairs" and of "second_ordered"
   constexpr int kMoreMixedDepth = 288;
-  constexpr int kTileRows = 64;            // of a block
-  constexpr int kTileColumns = 64;         // of a block
+  constexpr int kTileRows = 64;            // of a block's tile
+  constexpr int kTileColumns = 64;         // of a block's tile
   constexpr int kStages = 4;               // chunks in shared memory
-  constexpr int kSharedBytes = 66560;      // given at launch
-  constexpr int kColumnTiles = 1;          // tiles side by side
-  constexpr int kRowsPerBatch = 4;         // of the result, for each batch
-  constexpr int kPanelDepth = 320;         // elements that panels have for a column
-  constexpr int kPackLanes = 8;            // neighbours in a row
-  constexpr int kMoreOuterPacks = 3;       // in a row of "more_outer"
-  constexpr int kRow1Count = 4;            // how many row_1 there are
+  constexpr int kSharedBytes = 66560;      // dynamic shared memory
+  constexpr int kColumnTiles = 1;          // tiles along the columns
+  constexpr int kRowsPerBatch = 4;         // rows of the result, for each batch
+  constexpr int kPanelDepth = 320;         // elements per column in panels
+  constexpr int kPackLanes = 8;            // consecutive elements of a row
+  constexpr int kMoreOuterPacks = 3;       // packs per row of "more_outer"
+  constexpr int kRow1Count = 4;            // extent of row_1
   constexpr int kXStride0 = 48;            // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;             // last axis of "x"
   constexpr int kMoreLeftStride0 = 96;     // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;     // elements per step of axis 1 of "more_left"
-  constexpr int kCopyBytes = 16;           // of one copy
-  constexpr int kLanes = 4;                // neighbours that a thread makes at once
+  constexpr int kCopyBytes = 16;           // bytes per copy
+  constexpr int kLanes = 4;                // elements that a thread computes at once
   constexpr int kTileVectors = 16;         // kLanes columns each
-  constexpr int kRowsAtOnce = 16;          // that the block's threads make
+  constexpr int kRowsAtOnce = 16;          // rows that a block stores at once
   constexpr int kMoreFieldsStride0 = 160;  // elements per step of axis 0 of "more_fields"
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -807,15 +810,15 @@ k01_mul_linear_relu_warpgroup_64x64(const Half* __restrict__ second_ordered_pane
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(second_ordered_panels + first_column * kPanelDepth,
                      min(kTileColumns, kMoreFieldsColumns - first_column),
                      kMoreMixedDepth * sizeof(Half), memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The left operand: transpose, mul. kPackLanes neighbours in a row, number `pack` of these; rows
-  // count from first_row on.
+  // The left operand: transpose, mul. Returns pack number `pack`, kPackLanes consecutive elements
+  // of a row; rows count from first_row on.
   const auto more_pairs = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     const int base_row = pack / kMoreOuterPacks;
@@ -883,13 +886,13 @@ k01_mul_linear_relu_warpgroup_64x64(const Half* __restrict__ second_ordered_pane
 extern "C" __global__ void __launch_bounds__(256)
 k02_reduce_sum(const Half* more_fields, Half* __restrict__ sums, int batch) {
   constexpr int kBlockSize = 256;          // threads
-  constexpr int kRowsPerBatch = 40;        // to reduce, for each batch
-  constexpr int kRow1Count = 40;           // how many row_1 there are
+  constexpr int kRowsPerBatch = 40;        // rows to reduce, for each batch
+  constexpr int kRow1Count = 40;           // extent of row_1
   constexpr int kRowLength = 4;            // elements that are reduced
   constexpr int kMoreFieldsStride0 = 160;  // elements per step of axis 0 of "more_fields"
   constexpr int kMoreFieldsColumns = 40;   // last axis of "more_fields"
   constexpr int kSumsColumns = 40;         // last axis of "sums"
-  // No load and no store stands before this.
+  // Wait for earlier kernels before the first load or store.
   AwaitEarlierKernels();
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
   if (row >= batch * kRowsPerBatch) return;

@@ -26,7 +26,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 4 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_gather_concat_linear_rows_1(const float* __restrict__ weight_combined_transposed,
@@ -41,28 +41,28 @@ k00_gather_concat_linear_rows_1(const float* __restrict__ weight_combined_transp
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
-  constexpr int kPackLanes = 4;       // neighbours in a row
-  constexpr int kQ1EndPack = 8;       // the first pack behind "q_1"
-  constexpr int kRow1Count = 5;       // how many row_1 there are
+  constexpr int kFirstPacks = 1;      // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
+  constexpr int kPackLanes = 4;       // consecutive elements of a row
+  constexpr int kQ1EndPack = 8;       // the first pack after "q_1"
+  constexpr int kRow1Count = 5;       // extent of row_1
   constexpr int kItemsRows = 50;      // rows of "items"
   constexpr int kItemsColumns = 32;   // last axis of "items"
-  constexpr int kHEndPack = 16;       // the first pack behind "h"
+  constexpr int kHEndPack = 16;       // the first pack after "h"
   constexpr int kHistoryColumns = 5;  // last axis of "history"
-  constexpr int kItemsOffset = 32;    // between an element and what is read of "items"
-  constexpr int kItemsOffset_2 = 64;  // between an element and what is read of "items"
-  constexpr int kTargetSite = 1;      // who reports a bad index: gather
-  constexpr int kHistorySite = 2;     // who reports a bad index: gather
+  constexpr int kItemsOffset = 32;    // offset of the element that is read of "items"
+  constexpr int kItemsOffset_2 = 64;  // offset of the element that is read of "items"
+  constexpr int kTargetSite = 1;      // reported with a bad index: gather
+  constexpr int kHistorySite = 2;     // reported with a bad index: gather
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_combined_transposed + column * kHiddenDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kHiddenDepth);
 
-  // The left operand: gather, gather, expand, expand, mul, concat. kPackLanes neighbours in a row,
-  // number `pack` of these.
+  // The left operand: gather, gather, expand, expand, mul, concat. Returns pack number `pack`,
+  // kPackLanes consecutive elements of a row.
   const auto beside_combined = [&](int left_row, int pack) {
     if (pack < kQ1EndPack) {
       Vector<float, kPackLanes> made;
@@ -120,7 +120,7 @@ k00_gather_concat_linear_rows_1(const float* __restrict__ weight_combined_transp
     }
     return made;
   };
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(beside_combined, 1, weights, first_weights, kHiddenDepth, nullptr);
 
@@ -150,7 +150,7 @@ k00_gather_concat_linear_rows_1(const float* __restrict__ weight_combined_transp
 //                      +----------+--------+--------+--------+
 //           rows 0..3  | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 4 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_gather_concat_linear_rows_4(const float* __restrict__ weight_combined_transposed,
@@ -166,30 +166,30 @@ k00_gather_concat_linear_rows_4(const float* __restrict__ weight_combined_transp
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
-  constexpr int kPackLanes = 4;       // neighbours in a row
-  constexpr int kQ1EndPack = 8;       // the first pack behind "q_1"
-  constexpr int kRow1Count = 5;       // how many row_1 there are
+  constexpr int kFirstPacks = 1;      // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
+  constexpr int kPackLanes = 4;       // consecutive elements of a row
+  constexpr int kQ1EndPack = 8;       // the first pack after "q_1"
+  constexpr int kRow1Count = 5;       // extent of row_1
   constexpr int kItemsRows = 50;      // rows of "items"
   constexpr int kItemsColumns = 32;   // last axis of "items"
-  constexpr int kHEndPack = 16;       // the first pack behind "h"
+  constexpr int kHEndPack = 16;       // the first pack after "h"
   constexpr int kHistoryColumns = 5;  // last axis of "history"
-  constexpr int kItemsOffset = 32;    // between an element and what is read of "items"
-  constexpr int kItemsOffset_2 = 64;  // between an element and what is read of "items"
-  constexpr int kRowsPerBatch = 5;    // of the result, for each batch
+  constexpr int kItemsOffset = 32;    // offset of the element that is read of "items"
+  constexpr int kItemsOffset_2 = 64;  // offset of the element that is read of "items"
+  constexpr int kRowsPerBatch = 5;    // rows of the result, for each batch
   constexpr int kGateStride0 = 120;   // elements per step of axis 0 of "gate"
-  constexpr int kTargetSite = 1;      // who reports a bad index: gather
-  constexpr int kHistorySite = 2;     // who reports a bad index: gather
+  constexpr int kTargetSite = 1;      // reported with a bad index: gather
+  constexpr int kHistorySite = 2;     // reported with a bad index: gather
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_combined_transposed + column * kHiddenDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kHiddenDepth);
 
-  // The left operand: gather, gather, expand, expand, mul, concat. kPackLanes neighbours in a row,
-  // number `pack` of these.
+  // The left operand: gather, gather, expand, expand, mul, concat. Returns pack number `pack`,
+  // kPackLanes consecutive elements of a row.
   const auto beside_combined = [&](int left_row, int pack) {
     if (pack < kQ1EndPack) {
       Vector<float, kPackLanes> made;
@@ -247,7 +247,7 @@ k00_gather_concat_linear_rows_4(const float* __restrict__ weight_combined_transp
     }
     return made;
   };
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product = MultiplyRows<kMostRows>(beside_combined, batch * kRowsPerBatch, weights,
                                                 first_weights, kHiddenDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
@@ -271,18 +271,18 @@ k00_gather_concat_linear_rows_4(const float* __restrict__ weight_combined_transp
 // inputs  : weight_combined_transposed f32[24, 96], target i64[batch], items f32[50, 32],
 //           history i64[batch, 5], bias f32[24]
 // outputs : gate f32[batch, 5, 24]
-// launch  : a block makes 16 x 32 of the result; (batch * 5 + 15) / 16 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch * 5 + 15) / 16 blocks of 256 threads
 // traffic : reads batch * 48 + min(batch*768, 6400) + 9312 bytes, writes batch * 480 bytes,
 //           keeps batch * 2368 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           76032 bytes of shared memory: a row comes in one chunk of 512 bytes, padded by 16:
+//           76032 bytes of shared memory: a row is read in one chunk of 512 bytes, padded by 16:
 //           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
-//           made       | 0 |   |  a by all threads; b is copied meanwhile
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
+//           made       | 0 |   |  a by all threads, while b is copied
 //           multiplied |   | 0 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_combined_transposed,
@@ -294,29 +294,29 @@ k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_combined_tr
   constexpr int kGateColumns = 24;  // last axis of "gate"
   // terms of each sum: last axis of "beside_combined" and of "weight_combined_transposed"
   constexpr int kHiddenDepth = 96;
-  constexpr int kTileRows = 16;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kTileRows = 16;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 512;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 8;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 76032;  // given at launch
-  constexpr int kColumnTiles = 1;      // tiles side by side
-  constexpr int kRowsPerBatch = 5;     // of the result, for each batch
-  constexpr int kPackLanes = 4;        // neighbours in a row
-  constexpr int kQ1EndPack = 8;        // the first pack behind "q_1"
-  constexpr int kRow1Count = 5;        // how many row_1 there are
+  constexpr int kSharedBytes = 76032;  // dynamic shared memory
+  constexpr int kColumnTiles = 1;      // tiles along the columns
+  constexpr int kRowsPerBatch = 5;     // rows of the result, for each batch
+  constexpr int kPackLanes = 4;        // consecutive elements of a row
+  constexpr int kQ1EndPack = 8;        // the first pack after "q_1"
+  constexpr int kRow1Count = 5;        // extent of row_1
   constexpr int kItemsRows = 50;       // rows of "items"
   constexpr int kItemsColumns = 32;    // last axis of "items"
-  constexpr int kHEndPack = 16;        // the first pack behind "h"
+  constexpr int kHEndPack = 16;        // the first pack after "h"
   constexpr int kHistoryColumns = 5;   // last axis of "history"
-  constexpr int kItemsOffset = 32;     // between an element and what is read of "items"
-  constexpr int kItemsOffset_2 = 64;   // between an element and what is read of "items"
-  constexpr int kCopyBytes = 16;       // of one copy
+  constexpr int kItemsOffset = 32;     // offset of the element that is read of "items"
+  constexpr int kItemsOffset_2 = 64;   // offset of the element that is read of "items"
+  constexpr int kCopyBytes = 16;       // bytes per copy
   constexpr int kGateStride0 = 120;    // elements per step of axis 0 of "gate"
-  constexpr int kTargetSite = 1;       // who reports a bad index: gather
-  constexpr int kHistorySite = 2;      // who reports a bad index: gather
+  constexpr int kTargetSite = 1;       // reported with a bad index: gather
+  constexpr int kHistorySite = 2;      // reported with a bad index: gather
   using Shape = TileShape<Arithmetic::kTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -325,8 +325,8 @@ k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_combined_tr
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // The left operand: gather, gather, expand, expand, mul, concat. kPackLanes neighbours in a row,
-  // number `pack` of these; rows count from first_row on.
+  // The left operand: gather, gather, expand, expand, mul, concat. Returns pack number `pack`,
+  // kPackLanes consecutive elements of a row; rows count from first_row on.
   const auto beside_combined = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     if (pack < kQ1EndPack) {
@@ -419,19 +419,19 @@ k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_combined_tr
 // inputs  : weight_combined_transposed f32[24, 96], target i64[batch], items f32[50, 32],
 //           history i64[batch, 5], bias f32[24]
 // outputs : gate f32[batch, 5, 24]
-// launch  : a block makes 64 x 32 of the result; (batch * 5 + 63) / 64 blocks of 256 threads
+// launch  : a block computes 64 x 32 of the result; (batch * 5 + 63) / 64 blocks of 256 threads
 // traffic : reads batch * 48 + min(batch*768, 6400) + 9312 bytes, writes batch * 480 bytes,
 //           keeps batch * 2368 bytes out of memory
-// drawing : a block's tile, 64 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 64 x 32 of the product a x b^T; warps of a part split each chunk
 //                         columns 0..31
 //                       +---------------+
 //           rows 0..31  | warps 0 2 4 6 |
 //           rows 32..63 | warps 1 3 5 7 |
 //                       +---------------+
-//           78336 bytes of shared memory: a row comes in 2 chunks of 256 bytes, padded by 16:
+//           78336 bytes of shared memory: a row is read in 2 chunks of 256 bytes, padded by 16:
 //           chunk k    | a 64 x 272 | b 32 x 272 |  stage k % 3, 26112 bytes
-//           in the end | sums f32[4][64][40] |  40960 bytes in the same place
-//           made       | 0..1 |   |   |  a by all threads; b is copied meanwhile
+//           at the end | sums f32[4][64][40] |  40960 bytes, overwriting the stages
+//           made       | 0..1 |   |   |  a by all threads, while b is copied
 //           multiplied |      | 0 | 1 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_combined_transposed,
@@ -443,32 +443,32 @@ k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_combined_tr
   constexpr int kGateColumns = 24;  // last axis of "gate"
   // terms of each sum: last axis of "beside_combined" and of "weight_combined_transposed"
   constexpr int kHiddenDepth = 96;
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 2;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 4;       // that share out the sums
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 256;     // of a row, per stage
+  constexpr int kRowWarps = 2;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 4;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 78336;  // given at launch
-  constexpr int kColumnTiles = 1;      // tiles side by side
-  constexpr int kRowsPerBatch = 5;     // of the result, for each batch
-  constexpr int kPackLanes = 4;        // neighbours in a row
-  constexpr int kQ1EndPack = 8;        // the first pack behind "q_1"
-  constexpr int kRow1Count = 5;        // how many row_1 there are
+  constexpr int kSharedBytes = 78336;  // dynamic shared memory
+  constexpr int kColumnTiles = 1;      // tiles along the columns
+  constexpr int kRowsPerBatch = 5;     // rows of the result, for each batch
+  constexpr int kPackLanes = 4;        // consecutive elements of a row
+  constexpr int kQ1EndPack = 8;        // the first pack after "q_1"
+  constexpr int kRow1Count = 5;        // extent of row_1
   constexpr int kItemsRows = 50;       // rows of "items"
   constexpr int kItemsColumns = 32;    // last axis of "items"
-  constexpr int kHEndPack = 16;        // the first pack behind "h"
+  constexpr int kHEndPack = 16;        // the first pack after "h"
   constexpr int kHistoryColumns = 5;   // last axis of "history"
-  constexpr int kItemsOffset = 32;     // between an element and what is read of "items"
-  constexpr int kItemsOffset_2 = 64;   // between an element and what is read of "items"
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kItemsOffset = 32;     // offset of the element that is read of "items"
+  constexpr int kItemsOffset_2 = 64;   // offset of the element that is read of "items"
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 8;      // kLanes columns each
-  constexpr int kRowsAtOnce = 32;      // that the block's threads make
+  constexpr int kRowsAtOnce = 32;      // rows that a block stores at once
   constexpr int kGateStride0 = 120;    // elements per step of axis 0 of "gate"
-  constexpr int kTargetSite = 1;       // who reports a bad index: gather
-  constexpr int kHistorySite = 2;      // who reports a bad index: gather
+  constexpr int kTargetSite = 1;       // reported with a bad index: gather
+  constexpr int kHistorySite = 2;      // reported with a bad index: gather
   using Shape = TileShape<Arithmetic::kTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -477,8 +477,8 @@ k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_combined_tr
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // The left operand: gather, gather, expand, expand, mul, concat. kPackLanes neighbours in a row,
-  // number `pack` of these; rows count from first_row on.
+  // The left operand: gather, gather, expand, expand, mul, concat. Returns pack number `pack`,
+  // kPackLanes consecutive elements of a row; rows count from first_row on.
   const auto beside_combined = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     if (pack < kQ1EndPack) {

@@ -33,7 +33,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 4 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
@@ -43,16 +43,17 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
   constexpr int kProductPartsColumns = 72;  // last axis of "product_parts"
   // terms of each sum: last axis of "pairs_shares" and of "weight_folded_shares"
   constexpr int kProductPartsDepth = 528;
-  constexpr int kMostRows = 1;                              // rows of the result
-  constexpr int kWarpSize = 32;                             // threads
-  constexpr int kMatrices = 32;                             // products, each of matrices of its own
-  constexpr int kWeightFoldedSharesMatrixElements = 38016;  // of a matrix of "weight_folded_shares"
-  constexpr int kBlockSize = 128;                           // threads
-  constexpr int kPack = 4;                                  // elements of one load
-  constexpr int kFirstPacks = 5;                            // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;                        // warps that share out a sum
-  constexpr int kPackLanes = 4;                             // neighbours in a row
-  constexpr int kPairsProductsPacks = 4;                    // in a row of "pairs_products"
+  constexpr int kMostRows = 1;   // rows of the result
+  constexpr int kWarpSize = 32;  // threads
+  constexpr int kMatrices = 32;  // independent products
+  // elements per matrix of "weight_folded_shares"
+  constexpr int kWeightFoldedSharesMatrixElements = 38016;
+  constexpr int kBlockSize = 128;            // threads
+  constexpr int kPack = 4;                   // elements of one load
+  constexpr int kFirstPacks = 5;             // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;         // warps that split each sum
+  constexpr int kPackLanes = 4;              // consecutive elements of a row
+  constexpr int kPairsProductsPacks = 4;     // packs per row of "pairs_products"
   constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
   constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
@@ -64,14 +65,14 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
   const int column = (blockIdx.x / kMatrices) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_folded_shares_matrix + column * kProductPartsDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductPartsDepth);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The left operand: gather, gather, mul, transpose. kPackLanes neighbours in a row, number `pack`
-  // of these.
+  // The left operand: gather, gather, mul, transpose. Returns pack number `pack`, kPackLanes
+  // consecutive elements of a row.
   const auto pairs_shares = [&](int left_row, int pack) {
     const int base_row = pack / kPairsProductsPacks;
     const int base_pack = pack % kPairsProductsPacks;
@@ -91,7 +92,7 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
     }
     return made;
   };
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(pairs_shares, 1, weights, first_weights, kProductPartsDepth, nullptr);
 
@@ -108,7 +109,7 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
 //           weight_folded_shares_panels f32[32, 72, 528] in panels, pairs_first i32[1056],
 //           x f32[batch, 176], pairs_blocks i32[1056]
 // outputs : product_parts f32[32, batch, 72]
-// launch  : a cluster of 2 makes 64 x 128 of the result; (batch + 63) / 64 * 64 blocks of 256
+// launch  : a cluster of 2 computes 64 x 128 of the result; (batch + 63) / 64 * 64 blocks of 256
 //           threads
 // traffic : reads batch * 704 + 8921344 bytes, writes batch * 9216 bytes,
 //           keeps batch * 139392 bytes out of memory
@@ -119,10 +120,10 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
 //                      +--------------------------------+
 //           of n chunks, block r of the cluster multiplies n r / 2 up to n (r + 1) / 2; then it
 //           stores 32 rows from 32 r on, adding the sums in the shared memory of the 2 blocks
-//           99328 bytes of shared memory: a row comes in 17 chunks of 128 bytes:
+//           99328 bytes of shared memory: a row is read in 17 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 128 x 128 |  stage k % 4, 24576 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][136] |  34816 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][136] |  34816 bytes, overwriting the stages
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a is made, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 1)
@@ -134,27 +135,28 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
   constexpr int kProductPartsColumns = 72;  // last axis of "product_parts"
   // terms of each sum: last axis of "pairs_shares" and of "weight_folded_shares"
   constexpr int kProductPartsDepth = 528;
-  constexpr int kTileRows = 64;                             // of a cluster
-  constexpr int kTileColumns = 128;                         // of a cluster
-  constexpr int kStages = 4;                                // chunks in shared memory
-  constexpr int kClusterBlocks = 2;                         // that share out the sums
-  constexpr int kSharedBytes = 99328;                       // given at launch
-  constexpr int kColumnTiles = 1;                           // tiles side by side
-  constexpr int kMatrices = 32;                             // products, each of matrices of its own
-  constexpr int kWeightFoldedSharesMatrixElements = 38016;  // of a matrix of "weight_folded_shares"
-  constexpr int kPanelElements = 69632;                     // of a matrix in panels
-  constexpr int kPanelDepth = 544;           // elements that panels have for a column
-  constexpr int kPackLanes = 4;              // neighbours in a row
-  constexpr int kPairsProductsPacks = 4;     // in a row of "pairs_products"
+  constexpr int kTileRows = 64;        // of a cluster's tile
+  constexpr int kTileColumns = 128;    // of a cluster's tile
+  constexpr int kStages = 4;           // chunks in shared memory
+  constexpr int kClusterBlocks = 2;    // blocks that split each sum
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 1;      // tiles along the columns
+  constexpr int kMatrices = 32;        // independent products
+  // elements per matrix of "weight_folded_shares"
+  constexpr int kWeightFoldedSharesMatrixElements = 38016;
+  constexpr int kPanelElements = 69632;      // elements per matrix in panels
+  constexpr int kPanelDepth = 544;           // elements per column in panels
+  constexpr int kPackLanes = 4;              // consecutive elements of a row
+  constexpr int kPairsProductsPacks = 4;     // packs per row of "pairs_products"
   constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
   constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
   constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks", as which "x" is read
-  constexpr int kCopyBytes = 16;             // of one copy
-  constexpr int kBlockRows = 32;             // that a block stores
-  constexpr int kLanes = 4;                  // neighbours that a thread makes at once
+  constexpr int kCopyBytes = 16;             // bytes per copy
+  constexpr int kBlockRows = 32;             // rows that a block stores
+  constexpr int kLanes = 4;                  // elements that a thread computes at once
   constexpr int kTileVectors = 32;           // kLanes columns each
-  constexpr int kRowsAtOnce = 8;             // that the block's threads make
+  constexpr int kRowsAtOnce = 8;             // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -168,15 +170,15 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
 
   const float* weight_folded_shares_panels_matrix =
       weight_folded_shares_panels + matrix * kPanelElements;
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_folded_shares_panels_matrix + first_column * kPanelDepth,
                      min(kTileColumns, kProductPartsColumns - first_column),
                      kProductPartsDepth * sizeof(float), memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The left operand: gather, gather, mul, transpose. kPackLanes neighbours in a row, number `pack`
-  // of these; rows count from first_row on.
+  // The left operand: gather, gather, mul, transpose. Returns pack number `pack`, kPackLanes
+  // consecutive elements of a row; rows count from first_row on.
   const auto pairs_shares = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     const int base_row = pack / kPairsProductsPacks;
@@ -239,7 +241,7 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
 //           weight_folded_shares_panels f32[32, 72, 528] in panels, pairs_first i32[1056],
 //           x f32[batch, 176], pairs_blocks i32[1056]
 // outputs : product_parts f32[32, batch, 72]
-// launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 32 blocks of 256 threads
+// launch  : a block computes 64 x 128 of the result; (batch + 63) / 64 * 32 blocks of 256 threads
 // traffic : reads batch * 704 + 8921344 bytes, writes batch * 9216 bytes,
 //           keeps batch * 139392 bytes out of memory
 // drawing : the tile of a block, 64 x 128 of the product a x b^T
@@ -247,10 +249,10 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in 17 chunks of 128 bytes:
+//           99328 bytes of shared memory: a row is read in 17 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 128 x 128 |  stage k % 4, 24576 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][136] |  34816 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][136] |  34816 bytes, overwriting the stages
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a is made, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 1)
@@ -262,25 +264,26 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
   constexpr int kProductPartsColumns = 72;  // last axis of "product_parts"
   // terms of each sum: last axis of "pairs_shares" and of "weight_folded_shares"
   constexpr int kProductPartsDepth = 528;
-  constexpr int kTileRows = 64;                             // of a block
-  constexpr int kTileColumns = 128;                         // of a block
-  constexpr int kStages = 4;                                // chunks in shared memory
-  constexpr int kSharedBytes = 99328;                       // given at launch
-  constexpr int kColumnTiles = 1;                           // tiles side by side
-  constexpr int kMatrices = 32;                             // products, each of matrices of its own
-  constexpr int kWeightFoldedSharesMatrixElements = 38016;  // of a matrix of "weight_folded_shares"
-  constexpr int kPanelElements = 69632;                     // of a matrix in panels
-  constexpr int kPanelDepth = 544;           // elements that panels have for a column
-  constexpr int kPackLanes = 4;              // neighbours in a row
-  constexpr int kPairsProductsPacks = 4;     // in a row of "pairs_products"
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 128;    // of a block's tile
+  constexpr int kStages = 4;           // chunks in shared memory
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 1;      // tiles along the columns
+  constexpr int kMatrices = 32;        // independent products
+  // elements per matrix of "weight_folded_shares"
+  constexpr int kWeightFoldedSharesMatrixElements = 38016;
+  constexpr int kPanelElements = 69632;      // elements per matrix in panels
+  constexpr int kPanelDepth = 544;           // elements per column in panels
+  constexpr int kPackLanes = 4;              // consecutive elements of a row
+  constexpr int kPairsProductsPacks = 4;     // packs per row of "pairs_products"
   constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
   constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
   constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks", as which "x" is read
-  constexpr int kCopyBytes = 16;             // of one copy
-  constexpr int kLanes = 4;                  // neighbours that a thread makes at once
+  constexpr int kCopyBytes = 16;             // bytes per copy
+  constexpr int kLanes = 4;                  // elements that a thread computes at once
   constexpr int kTileVectors = 32;           // kLanes columns each
-  constexpr int kRowsAtOnce = 8;             // that the block's threads make
+  constexpr int kRowsAtOnce = 8;             // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -293,15 +296,15 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
 
   const float* weight_folded_shares_panels_matrix =
       weight_folded_shares_panels + matrix * kPanelElements;
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_folded_shares_panels_matrix + first_column * kPanelDepth,
                      min(kTileColumns, kProductPartsColumns - first_column),
                      kProductPartsDepth * sizeof(float), memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The left operand: gather, gather, mul, transpose. kPackLanes neighbours in a row, number `pack`
-  // of these; rows count from first_row on.
+  // The left operand: gather, gather, mul, transpose. Returns pack number `pack`, kPackLanes
+  // consecutive elements of a row; rows count from first_row on.
   const auto pairs_shares = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     const int base_row = pack / kPairsProductsPacks;
@@ -363,12 +366,12 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
 extern "C" __global__ void __launch_bounds__(256)
 k01_reduce_sum(const float* product_parts, float* __restrict__ product, int batch) {
   constexpr int kBlockSize = 256;           // threads
-  constexpr int kRowsPerBatch = 72;         // to reduce, for each batch
-  constexpr int kRow1Count = 72;            // how many row_1 there are
+  constexpr int kRowsPerBatch = 72;         // rows to reduce, for each batch
+  constexpr int kRow1Count = 72;            // extent of row_1
   constexpr int kRowLength = 32;            // elements that are reduced
   constexpr int kProductPartsColumns = 72;  // last axis of "product_parts"
   constexpr int kProductColumns = 72;       // last axis of "product"
-  // No load and no store stands before this.
+  // Wait for earlier kernels before the first load or store.
   AwaitEarlierKernels();
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
   if (row >= batch * kRowsPerBatch) return;

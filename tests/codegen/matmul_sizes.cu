@@ -32,7 +32,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 4 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
@@ -43,19 +43,19 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  constexpr int kFirstPacks = 3;      // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
   LetNextKernelStart();
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = first_weight + column * kFirstProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kFirstProductDepth);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, 1, weights, first_weights, kFirstProductDepth, nullptr);
 
@@ -81,7 +81,7 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
 //                      +------------+------------+
 //           rows 0..3  | warps 0..1 | warps 2..3 |
 //                      +------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 4 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 4 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
@@ -91,23 +91,23 @@ k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
   constexpr int kFirstProductDepth = 320;
   constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;  // warps that split each sum
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;      // packs of weights that a thread prefetches
   LetNextKernelStart();
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = first_weight + column * kFirstProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kFirstProductDepth);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kFirstProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -134,7 +134,7 @@ k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
 //                      +------------+------------+------------+------------+
 //           rows 0..7  | warps 0..1 | warps 2..3 | warps 4..5 | warps 6..7 |
 //                      +------------+------------+------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 4 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 4 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight,
@@ -144,26 +144,26 @@ k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight
   constexpr int kFirstProductDepth = 320;
   constexpr int kMostRows = 8;        // rows of a group
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;  // warps that split each sum
   constexpr int kBlockSize = 256;     // threads
   constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;      // packs of weights that a thread prefetches
   LetNextKernelStart();
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
-  // Neighbours make other rows with the same weights.
+  // Consecutive blocks multiply other rows by the same weights.
   const int row_groups = (batch + kMostRows - 1) / kMostRows;
   const int first_row = (blockIdx.x % row_groups) * kMostRows;
   const int column = (blockIdx.x / row_groups) * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = first_weight + column * kFirstProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kFirstProductDepth);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The sum of a row of the group in the thread of its number there.
+  // Thread r of a column's threads gets the sum of row r of the group.
   const float product =
       MultiplyRows<kMostRows>(x + first_row * kFirstProductDepth, batch - first_row, weights,
                               first_weights, kFirstProductDepth, scratch);
@@ -183,17 +183,17 @@ k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
 // outputs : first f32[batch, 256]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 8 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch + 15) / 16 * 8 blocks of 256 threads
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           76032 bytes of shared memory: a row comes in 3 chunks of 512 bytes, padded by 16:
+//           76032 bytes of shared memory: a row is read in 3 chunks of 512 bytes, padded by 16:
 //           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
 //           copied     | 0..1 | 2 |   |   |  by cp.async
 //           multiplied |      | 0 | 1 | 2 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
@@ -202,17 +202,17 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
   constexpr int kFirstColumns = 256;  // last axis of "first"
   // terms of each sum: last axis of "x" and of "first_weight"
   constexpr int kFirstProductDepth = 320;
-  constexpr int kTileRows = 16;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kTileRows = 16;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 512;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 8;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 76032;  // given at launch
-  constexpr int kColumnTiles = 8;      // tiles side by side
-  constexpr int kCopyBytes = 16;       // of one copy
-  // No load and no store stands before this.
+  constexpr int kSharedBytes = 76032;  // dynamic shared memory
+  constexpr int kColumnTiles = 8;      // tiles along the columns
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  // Wait for earlier kernels before the first load or store.
   AwaitEarlierKernels();
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
@@ -253,8 +253,8 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
 //           first_weight_panels f32[256, 320] in panels
 // outputs : first f32[batch, 256]
 // sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
-//           panel_depth (elements that panels have for a column)
-// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
+//           panel_depth (elements per column in panels)
+// launch  : a block computes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
 // traffic : reads batch * 1280 + 328704 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
@@ -262,10 +262,10 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in chunks of 256 bytes:
+//           99328 bytes of shared memory: a row is read in chunks of 256 bytes:
 //           chunk k    | a 64 x 256 | b 64 x 128 | b_low 64 x 128 |  stage k % 3, 32768 bytes
 //           barriers   | filled[3] | used[3] | units f32[64] |  and the units of b's halves
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..2 | 3 | 4 | 5 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  3xf16: a b + (a_low b + a b_low) / 2048
 extern "C" __global__ void __launch_bounds__(256, 2)
@@ -273,15 +273,15 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
                                 const float* __restrict__ first_weight_panels,
                                 float* __restrict__ first, int batch, int columns, int depth,
                                 int panel_depth) {
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 4;      // tiles side by side
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 4;      // tiles along the columns
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -289,10 +289,10 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(first_weight_panels + first_column * panel_depth,
                      min(kTileColumns, columns - first_column), depth * sizeof(float), memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
   // memory.sums = x x first_weight, transposed
@@ -332,8 +332,8 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
 //           first_weight_panels f32[256, 320] in panels
 // outputs : first f32[batch, 256]
 // sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
-//           column_tiles (tiles side by side), panel_depth (elements that panels have for a column)
-// launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 2 blocks of 384 threads
+//           column_tiles (tiles along the columns), panel_depth (elements per column in panels)
+// launch  : a block computes 128 x 128 of the result; (batch + 127) / 128 * 2 blocks of 384 threads
 // traffic : reads batch * 1280 + 328704 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
 // drawing : the tile of a block, 128 x 128 of the product a x b^T
@@ -342,10 +342,10 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
 //           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
 //           rows 64..127 | warpgroup 1, each warp 16 rows |
 //                        +--------------------------------+
-//           197632 bytes of shared memory: a row comes in chunks of 256 bytes:
+//           197632 bytes of shared memory: a row is read in chunks of 256 bytes:
 //           chunk k    | a 128 x 256 | b 128 x 128 | b_low 128 x 128 |  stage k % 3, 65536 bytes
 //           barriers   | filled[3] | used[3] | units f32[128] |  and the units of b's halves
-//           in the end | sums f32[128][136] |  69632 bytes in place of the stages
+//           at the end | sums f32[128][136] |  69632 bytes, overwriting the stages
 //           filled     | 0..2 | 3 | 4 | 5 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  3xf16: a b + (a_low b + a b_low) / 2048
 extern "C" __global__ void __launch_bounds__(384, 1)
@@ -353,14 +353,14 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
                                   const float* __restrict__ first_weight_panels,
                                   float* __restrict__ first, int batch, int columns, int depth,
                                   int column_tiles, int panel_depth) {
-  constexpr int kTileRows = 128;        // of a block
-  constexpr int kTileColumns = 128;     // of a block
+  constexpr int kTileRows = 128;        // of a block's tile
+  constexpr int kTileColumns = 128;     // of a block's tile
   constexpr int kStages = 3;            // chunks in shared memory
-  constexpr int kSharedBytes = 197632;  // given at launch
-  constexpr int kCopyBytes = 16;        // of one copy
-  constexpr int kLanes = 4;             // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 197632;  // dynamic shared memory
+  constexpr int kCopyBytes = 16;        // bytes per copy
+  constexpr int kLanes = 4;             // elements that a thread computes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
-  constexpr int kRowsAtOnce = 12;       // that the block's threads make
+  constexpr int kRowsAtOnce = 12;       // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -368,10 +368,10 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
   const int first_row = (blockIdx.x / column_tiles) * kTileRows;
   const int first_column = (blockIdx.x % column_tiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(first_weight_panels + first_column * panel_depth,
                      min(kTileColumns, columns - first_column), depth * sizeof(float), memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
   // memory.sums = x x first_weight, transposed
@@ -416,7 +416,7 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 4 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k01_linear_relu_rows_1(const float* first, const float* __restrict__ second_weight,
@@ -427,19 +427,19 @@ k01_linear_relu_rows_1(const float* first, const float* __restrict__ second_weig
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  constexpr int kFirstPacks = 2;      // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
   LetNextKernelStart();
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = second_weight + column * kSecondProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kSecondProductDepth);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(first, 1, weights, first_weights, kSecondProductDepth, nullptr);
 
@@ -465,7 +465,7 @@ k01_linear_relu_rows_1(const float* first, const float* __restrict__ second_weig
 //                      +------------+------------+
 //           rows 0..3  | warps 0..1 | warps 2..3 |
 //                      +------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 4 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 4 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k01_linear_relu_rows_4(const float* first, const float* __restrict__ second_weight,
@@ -475,23 +475,23 @@ k01_linear_relu_rows_4(const float* first, const float* __restrict__ second_weig
   constexpr int kSecondProductDepth = 256;
   constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;  // warps that split each sum
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
+  constexpr int kFirstPacks = 1;      // packs of weights that a thread prefetches
   LetNextKernelStart();
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = second_weight + column * kSecondProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kSecondProductDepth);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(first, batch, weights, first_weights, kSecondProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -518,7 +518,7 @@ k01_linear_relu_rows_4(const float* first, const float* __restrict__ second_weig
 //                      +------------+------------+------------+------------+
 //           rows 0..7  | warps 0..1 | warps 2..3 | warps 4..5 | warps 6..7 |
 //                      +------------+------------+------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 4 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 4 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k01_linear_relu_rows_by_8(const float* first, const float* __restrict__ second_weight,
@@ -528,26 +528,26 @@ k01_linear_relu_rows_by_8(const float* first, const float* __restrict__ second_w
   constexpr int kSecondProductDepth = 256;
   constexpr int kMostRows = 8;        // rows of a group
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;  // warps that split each sum
   constexpr int kBlockSize = 256;     // threads
   constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
+  constexpr int kFirstPacks = 1;      // packs of weights that a thread prefetches
   LetNextKernelStart();
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
-  // Neighbours make other rows with the same weights.
+  // Consecutive blocks multiply other rows by the same weights.
   const int row_groups = (batch + kMostRows - 1) / kMostRows;
   const int first_row = (blockIdx.x % row_groups) * kMostRows;
   const int column = (blockIdx.x / row_groups) * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = second_weight + column * kSecondProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kSecondProductDepth);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The sum of a row of the group in the thread of its number there.
+  // Thread r of a column's threads gets the sum of row r of the group.
   const float product =
       MultiplyRows<kMostRows>(first + first_row * kSecondProductDepth, batch - first_row, weights,
                               first_weights, kSecondProductDepth, scratch);
@@ -567,17 +567,17 @@ k01_linear_relu_rows_by_8(const float* first, const float* __restrict__ second_w
 // source  : matmul, relu
 // inputs  : first f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 12 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch + 15) / 16 * 12 blocks of 256 threads
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
 //           keeps batch * 1536 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           76032 bytes of shared memory: a row comes in 2 chunks of 512 bytes, padded by 16:
+//           76032 bytes of shared memory: a row is read in 2 chunks of 512 bytes, padded by 16:
 //           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
 //           copied     | 0..1 |   |   |  by cp.async
 //           multiplied |      | 0 | 1 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
@@ -586,17 +586,17 @@ k01_linear_relu_tile_16x32(const float* first, const float* __restrict__ second_
   constexpr int kSecondColumns = 384;  // last axis of "second"
   // terms of each sum: last axis of "first" and of "second_weight"
   constexpr int kSecondProductDepth = 256;
-  constexpr int kTileRows = 16;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kTileRows = 16;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 512;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 8;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 76032;  // given at launch
-  constexpr int kColumnTiles = 12;     // tiles side by side
-  constexpr int kCopyBytes = 16;       // of one copy
-  // No load and no store stands before this.
+  constexpr int kSharedBytes = 76032;  // dynamic shared memory
+  constexpr int kColumnTiles = 12;     // tiles along the columns
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  // Wait for earlier kernels before the first load or store.
   AwaitEarlierKernels();
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
@@ -638,8 +638,8 @@ k01_linear_relu_tile_16x32(const float* first, const float* __restrict__ second_
 //           second_weight_panels f32[384, 256] in panels
 // outputs : second f32[batch, 384]
 // sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
-//           panel_depth (elements that panels have for a column)
-// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 6 blocks of 256 threads
+//           panel_depth (elements per column in panels)
+// launch  : a block computes 64 x 64 of the result; (batch + 63) / 64 * 6 blocks of 256 threads
 // traffic : reads batch * 1024 + 394752 bytes, writes batch * 1536 bytes,
 //           keeps batch * 1536 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
@@ -647,10 +647,10 @@ k01_linear_relu_tile_16x32(const float* first, const float* __restrict__ second_
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in chunks of 256 bytes:
+//           99328 bytes of shared memory: a row is read in chunks of 256 bytes:
 //           chunk k    | a 64 x 256 | b 64 x 128 | b_low 64 x 128 |  stage k % 3, 32768 bytes
 //           barriers   | filled[3] | used[3] | units f32[64] |  and the units of b's halves
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..2 | 3 | 4 | 5 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  3xf16: a b + (a_low b + a b_low) / 2048
 extern "C" __global__ void __launch_bounds__(256, 2)
@@ -658,15 +658,15 @@ k01_linear_relu_warpgroup_64x64(const float* first, const float* __restrict__ se
                                 const float* __restrict__ second_weight_panels,
                                 float* __restrict__ second, int batch, int columns, int depth,
                                 int panel_depth) {
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 6;      // tiles side by side
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 6;      // tiles along the columns
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -674,10 +674,10 @@ k01_linear_relu_warpgroup_64x64(const float* first, const float* __restrict__ se
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(second_weight_panels + first_column * panel_depth,
                      min(kTileColumns, columns - first_column), depth * sizeof(float), memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
   // memory.sums = first x second_weight, transposed

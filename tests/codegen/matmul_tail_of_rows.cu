@@ -33,7 +33,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 8 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 8 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_mul_rows_1(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -44,16 +44,16 @@ k00_linear_add_mul_rows_1(const Half* __restrict__ x, const Half* __restrict__ w
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 8;            // elements of one load
-  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  constexpr int kFirstPacks = 1;      // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, 1, weights, first_weights, kProductDepth, nullptr);
 
@@ -87,7 +87,7 @@ k00_linear_add_mul_rows_1(const Half* __restrict__ x, const Half* __restrict__ w
 //                      +----------+--------+--------+--------+
 //           rows 0..3  | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 8 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 8 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_mul_rows_4(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -99,18 +99,18 @@ k00_linear_add_mul_rows_4(const Half* __restrict__ x, const Half* __restrict__ w
   constexpr int kWarpSize = 32;        // threads
   constexpr int kBlockSize = 128;      // threads
   constexpr int kPack = 8;             // elements of one load
-  constexpr int kFirstPacks = 1;       // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;   // warps that share out a sum
+  constexpr int kFirstPacks = 1;       // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;   // warps that split each sum
   constexpr int kFirstColumns = 256;   // last axis of "first"
   constexpr int kBeforeColumns = 256;  // last axis of "before"
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
@@ -145,7 +145,7 @@ k00_linear_add_mul_rows_4(const Half* __restrict__ x, const Half* __restrict__ w
 //                      +----------+--------+--------+--------+
 //           rows 0..7  | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 8 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 8 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_mul_rows_8(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -157,18 +157,18 @@ k00_linear_add_mul_rows_8(const Half* __restrict__ x, const Half* __restrict__ w
   constexpr int kWarpSize = 32;        // threads
   constexpr int kBlockSize = 128;      // threads
   constexpr int kPack = 8;             // elements of one load
-  constexpr int kFirstPacks = 1;       // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;   // warps that share out a sum
+  constexpr int kFirstPacks = 1;       // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;   // warps that split each sum
   constexpr int kFirstColumns = 256;   // last axis of "first"
   constexpr int kBeforeColumns = 256;  // last axis of "before"
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
@@ -195,17 +195,17 @@ k00_linear_add_mul_rows_8(const Half* __restrict__ x, const Half* __restrict__ w
 // inputs  : x f16[batch, 64], weight f16[256, 64], first f16[batch, 256], bias f16[256],
 //           before f16[batch, 256]
 // outputs : y f16[batch, 256]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 8 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch + 15) / 16 * 8 blocks of 256 threads
 // traffic : reads batch * 1152 + 33280 bytes, writes batch * 512 bytes,
 //           keeps batch * 1536 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           52224 bytes of shared memory: a row comes in one chunk of 256 bytes, padded by 16:
+//           52224 bytes of shared memory: a row is read in one chunk of 256 bytes, padded by 16:
 //           chunk k    | a 16 x 272 | b 32 x 272 |  stage k % 4, 13056 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
 //           copied     | 0 |   |  by cp.async
 //           multiplied |   | 0 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
@@ -214,16 +214,16 @@ k00_linear_add_mul_tile_16x32(const Half* __restrict__ x, const Half* __restrict
                               const Half* __restrict__ before, Half* __restrict__ y, int batch) {
   constexpr int kYColumns = 256;       // last axis of "y"
   constexpr int kProductDepth = 64;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 16;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kTileRows = 16;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 256;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 8;       // warps that split each sum
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kSharedBytes = 52224;  // given at launch
-  constexpr int kColumnTiles = 8;      // tiles side by side
-  constexpr int kCopyBytes = 16;       // of one copy
+  constexpr int kSharedBytes = 52224;  // dynamic shared memory
+  constexpr int kColumnTiles = 8;      // tiles along the columns
+  constexpr int kCopyBytes = 16;       // bytes per copy
   constexpr int kFirstColumns = 256;   // last axis of "first"
   constexpr int kBeforeColumns = 256;  // last axis of "before"
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
@@ -269,17 +269,17 @@ k00_linear_add_mul_tile_16x32(const Half* __restrict__ x, const Half* __restrict
 // inputs  : x f16[batch, 64], weight f16[256, 64], first f16[batch, 256], bias f16[256],
 //           before f16[batch, 256]
 // outputs : y f16[batch, 256]
-// launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 4 blocks of 256 threads
+// launch  : a block computes 32 x 64 of the result; (batch + 31) / 32 * 4 blocks of 256 threads
 // traffic : reads batch * 1152 + 33280 bytes, writes batch * 512 bytes,
 //           keeps batch * 1536 bytes out of memory
-// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31   32..63
 //                      +---------------+---------------+
 //           rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
 //                      +---------------+---------------+
-//           78336 bytes of shared memory: a row comes in one chunk of 256 bytes, padded by 16:
+//           78336 bytes of shared memory: a row is read in one chunk of 256 bytes, padded by 16:
 //           chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
-//           in the end | sums f32[4][32][72] |  36864 bytes in the same place
+//           at the end | sums f32[4][32][72] |  36864 bytes, overwriting the stages
 //           copied     | 0 |   |  by cp.async
 //           multiplied |   | 0 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
@@ -288,22 +288,22 @@ k00_linear_add_mul_tile_32x64(const Half* __restrict__ x, const Half* __restrict
                               const Half* __restrict__ before, Half* __restrict__ y, int batch) {
   constexpr int kYColumns = 256;       // last axis of "y"
   constexpr int kProductDepth = 64;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 32;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
-  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 2;      // side by side
-  constexpr int kDepthWarps = 4;       // that share out the sums
+  constexpr int kTileRows = 32;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
+  constexpr int kChunkBytes = 256;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 2;      // warps along the columns
+  constexpr int kDepthWarps = 4;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 78336;  // given at launch
-  constexpr int kColumnTiles = 4;      // tiles side by side
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 78336;  // dynamic shared memory
+  constexpr int kColumnTiles = 4;      // tiles along the columns
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   constexpr int kFirstColumns = 256;   // last axis of "first"
   constexpr int kBeforeColumns = 256;  // last axis of "before"
-  constexpr int kRowsTogether = 2;     // of a thread, whose loads are under way at a time
+  constexpr int kRowsTogether = 2;     // rows of a thread whose loads overlap
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -325,7 +325,7 @@ k00_linear_add_mul_tile_32x64(const Half* __restrict__ x, const Half* __restrict
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int group = threadIdx.x / kTileVectors; group < tile_rows_here;
        group += kRowsTogether * kRowsAtOnce) {
-    // what is loaded is asked for before the first of it is stored
+    // all rows of a group are loaded before the first one is stored
     Vector<Half, kLanes> first_vectors[kRowsTogether];
     Vector<Half, kLanes> before_vectors[kRowsTogether];
     #pragma unroll
@@ -372,7 +372,7 @@ k00_linear_add_mul_tile_32x64(const Half* __restrict__ x, const Half* __restrict
 // inputs  : x f16[batch, 64], weight_panels f16[256, 64] in panels, first f16[batch, 256],
 //           bias f16[256], before f16[batch, 256]
 // outputs : y f16[batch, 256]
-// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
+// launch  : a block computes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
 // traffic : reads batch * 1152 + 33280 bytes, writes batch * 512 bytes,
 //           keeps batch * 1536 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
@@ -380,10 +380,10 @@ k00_linear_add_mul_tile_32x64(const Half* __restrict__ x, const Half* __restrict
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           66560 bytes of shared memory: a row comes in one chunk of 128 bytes:
+//           66560 bytes of shared memory: a row is read in one chunk of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0 |  a by cp.async, b by bulk copies
 //           multiplied | 0 |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 2)
@@ -394,19 +394,19 @@ k00_linear_add_mul_warpgroup_64x64(const Half* __restrict__ x,
                                    int batch) {
   constexpr int kYColumns = 256;       // last axis of "y"
   constexpr int kProductDepth = 64;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kSharedBytes = 66560;  // given at launch
-  constexpr int kColumnTiles = 4;      // tiles side by side
-  constexpr int kPanelDepth = 64;      // elements that panels have for a column
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 66560;  // dynamic shared memory
+  constexpr int kColumnTiles = 4;      // tiles along the columns
+  constexpr int kPanelDepth = 64;      // elements per column in panels
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   constexpr int kFirstColumns = 256;   // last axis of "first"
   constexpr int kBeforeColumns = 256;  // last axis of "before"
-  constexpr int kRowsTogether = 4;     // of a thread, whose loads are under way at a time
+  constexpr int kRowsTogether = 4;     // rows of a thread whose loads overlap
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -414,7 +414,7 @@ k00_linear_add_mul_warpgroup_64x64(const Half* __restrict__ x,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kYColumns - first_column), kProductDepth * sizeof(Half),
                      memory);
@@ -432,7 +432,7 @@ k00_linear_add_mul_warpgroup_64x64(const Half* __restrict__ x,
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int group = threadIdx.x / kTileVectors; group < tile_rows_here;
        group += kRowsTogether * kRowsAtOnce) {
-    // what is loaded is asked for before the first of it is stored
+    // all rows of a group are loaded before the first one is stored
     Vector<Half, kLanes> first_vectors[kRowsTogether];
     Vector<Half, kLanes> before_vectors[kRowsTogether];
     #pragma unroll
@@ -479,7 +479,7 @@ k00_linear_add_mul_warpgroup_64x64(const Half* __restrict__ x,
 // inputs  : x f16[batch, 64], weight_panels f16[256, 64] in panels, first f16[batch, 256],
 //           bias f16[256], before f16[batch, 256]
 // outputs : y f16[batch, 256]
-// launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 2 blocks of 256 threads
+// launch  : a block computes 64 x 128 of the result; (batch + 63) / 64 * 2 blocks of 256 threads
 // traffic : reads batch * 1152 + 33280 bytes, writes batch * 512 bytes,
 //           keeps batch * 1536 bytes out of memory
 // drawing : the tile of a block, 64 x 128 of the product a x b^T
@@ -487,10 +487,10 @@ k00_linear_add_mul_warpgroup_64x64(const Half* __restrict__ x,
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in one chunk of 128 bytes:
+//           99328 bytes of shared memory: a row is read in one chunk of 128 bytes:
 //           chunk k    | a 64 x 128 | b 128 x 128 |  stage k % 4, 24576 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][136] |  34816 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][136] |  34816 bytes, overwriting the stages
 //           filled     | 0 |  a by cp.async, b by bulk copies
 //           multiplied | 0 |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 2)
@@ -501,19 +501,19 @@ k00_linear_add_mul_warpgroup_64x128(const Half* __restrict__ x,
                                     int batch) {
   constexpr int kYColumns = 256;       // last axis of "y"
   constexpr int kProductDepth = 64;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 128;    // of a block
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 128;    // of a block's tile
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 2;      // tiles side by side
-  constexpr int kPanelDepth = 64;      // elements that panels have for a column
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 2;      // tiles along the columns
+  constexpr int kPanelDepth = 64;      // elements per column in panels
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 32;     // kLanes columns each
-  constexpr int kRowsAtOnce = 8;       // that the block's threads make
+  constexpr int kRowsAtOnce = 8;       // rows that a block stores at once
   constexpr int kFirstColumns = 256;   // last axis of "first"
   constexpr int kBeforeColumns = 256;  // last axis of "before"
-  constexpr int kRowsTogether = 4;     // of a thread, whose loads are under way at a time
+  constexpr int kRowsTogether = 4;     // rows of a thread whose loads overlap
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -521,7 +521,7 @@ k00_linear_add_mul_warpgroup_64x128(const Half* __restrict__ x,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kYColumns - first_column), kProductDepth * sizeof(Half),
                      memory);
@@ -539,7 +539,7 @@ k00_linear_add_mul_warpgroup_64x128(const Half* __restrict__ x,
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   for (int group = threadIdx.x / kTileVectors; group < tile_rows_here;
        group += kRowsTogether * kRowsAtOnce) {
-    // what is loaded is asked for before the first of it is stored
+    // all rows of a group are loaded before the first one is stored
     Vector<Half, kLanes> first_vectors[kRowsTogether];
     Vector<Half, kLanes> before_vectors[kRowsTogether];
     #pragma unroll

@@ -34,7 +34,7 @@
 //                      +------------+
 //           row 0      | warps 0..7 |
 //                      +------------+
-//           thread t of a column's 256 takes packs t, t + 256, ... of 2 weights and all rows of a;
+//           thread t of a column's 256 multiplies packs t, t + 256, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_rows_1(const Half* x, const Half* __restrict__ weight, const Half* bias,
@@ -42,23 +42,23 @@ k00_linear_add_rows_1(const Half* x, const Half* __restrict__ weight, const Half
   constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 1;         // rows of the result
   constexpr int kWarpSize = 32;        // threads
-  constexpr int kWarpsPerColumn = 8;   // warps that share out a sum
+  constexpr int kWarpsPerColumn = 8;   // warps that split each sum
   constexpr int kBlockSize = 256;      // threads
   constexpr int kPack = 2;             // elements of one load
-  constexpr int kFirstPacks = 5;       // of a thread's share of the weights
+  constexpr int kFirstPacks = 5;       // packs of weights that a thread prefetches
   LetNextKernelStart();
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, 1, weights, first_weights, kProductDepth, scratch);
 
@@ -86,7 +86,7 @@ k00_linear_add_rows_1(const Half* x, const Half* __restrict__ weight, const Half
 //                      +------------+
 //           rows 0..3  | warps 0..7 |
 //                      +------------+
-//           thread t of a column's 256 takes packs t, t + 256, ... of 2 weights and all rows of a;
+//           thread t of a column's 256 multiplies packs t, t + 256, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_rows_4(const Half* x, const Half* __restrict__ weight, const Half* bias,
@@ -95,23 +95,23 @@ k00_linear_add_rows_4(const Half* x, const Half* __restrict__ weight, const Half
   constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 4;         // rows of the result
   constexpr int kWarpSize = 32;        // threads
-  constexpr int kWarpsPerColumn = 8;   // warps that share out a sum
+  constexpr int kWarpsPerColumn = 8;   // warps that split each sum
   constexpr int kBlockSize = 256;      // threads
   constexpr int kPack = 2;             // elements of one load
-  constexpr int kFirstPacks = 5;       // of a thread's share of the weights
+  constexpr int kFirstPacks = 5;       // packs of weights that a thread prefetches
   LetNextKernelStart();
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -140,7 +140,7 @@ k00_linear_add_rows_4(const Half* x, const Half* __restrict__ weight, const Half
 //                      +------------+
 //           rows 0..7  | warps 0..7 |
 //                      +------------+
-//           thread t of a column's 256 takes packs t, t + 256, ... of 2 weights and all rows of a;
+//           thread t of a column's 256 multiplies packs t, t + 256, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half* bias,
@@ -149,23 +149,23 @@ k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half
   constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 8;         // rows of the result
   constexpr int kWarpSize = 32;        // threads
-  constexpr int kWarpsPerColumn = 8;   // warps that share out a sum
+  constexpr int kWarpsPerColumn = 8;   // warps that split each sum
   constexpr int kBlockSize = 256;      // threads
   constexpr int kPack = 2;             // elements of one load
-  constexpr int kFirstPacks = 5;       // of a thread's share of the weights
+  constexpr int kFirstPacks = 5;       // packs of weights that a thread prefetches
   LetNextKernelStart();
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -186,7 +186,7 @@ k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half
 // source  : matmul, add
 // inputs  : x f16[batch, 2050], weight_panels f16[100, 2050] in panels, bias f16[100]
 // outputs : sum f16[batch, 100]
-// launch  : a cluster of 8 makes 64 x 64 of the result; (batch + 63) / 64 * 16 blocks of 256
+// launch  : a cluster of 8 computes 64 x 64 of the result; (batch + 63) / 64 * 16 blocks of 256
 //           threads
 // traffic : reads batch * 4100 + 540872 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
@@ -197,10 +197,10 @@ k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half
 //                      +--------------------------------+
 //           of n chunks, block r of the cluster multiplies n r / 8 up to n (r + 1) / 8; then it
 //           stores 8 rows from 8 r on, adding the sums in the shared memory of the 8 blocks
-//           66560 bytes of shared memory: a row comes in 33 chunks of 128 bytes:
+//           66560 bytes of shared memory: a row is read in 33 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(8) __launch_bounds__(256, 2)
@@ -208,18 +208,18 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
                                          const Half* bias, Half* __restrict__ sum, int batch) {
   constexpr int kSumColumns = 100;     // last axis of "sum"
   constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 64;        // of a cluster
-  constexpr int kTileColumns = 64;     // of a cluster
+  constexpr int kTileRows = 64;        // of a cluster's tile
+  constexpr int kTileColumns = 64;     // of a cluster's tile
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kClusterBlocks = 8;    // that share out the sums
-  constexpr int kSharedBytes = 66560;  // given at launch
-  constexpr int kColumnTiles = 2;      // tiles side by side
-  constexpr int kPanelDepth = 2112;    // elements that panels have for a column
-  constexpr int kCopyBytes = 4;        // of one copy
-  constexpr int kBlockRows = 8;        // that a block stores
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kClusterBlocks = 8;    // blocks that split each sum
+  constexpr int kSharedBytes = 66560;  // dynamic shared memory
+  constexpr int kColumnTiles = 2;      // tiles along the columns
+  constexpr int kPanelDepth = 2112;    // elements per column in panels
+  constexpr int kCopyBytes = 4;        // bytes per copy
+  constexpr int kBlockRows = 8;        // rows that a block stores
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -228,11 +228,11 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kSumColumns - first_column), kProductDepth * sizeof(Half),
                      memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
   // memory.sums = x x weight, transposed
@@ -276,7 +276,8 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
 // source  : matmul, add
 // inputs  : x f16[batch, 2050], weight_panels f16[100, 2050] in panels, bias f16[100]
 // outputs : sum f16[batch, 100]
-// launch  : a cluster of 4 makes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
+// launch  : a cluster of 4 computes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256
+//           threads
 // traffic : reads batch * 4100 + 540872 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
 // drawing : the tile of a cluster of 4 blocks, 64 x 64 of the product a x b^T
@@ -286,10 +287,10 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
 //                      +--------------------------------+
 //           of n chunks, block r of the cluster multiplies n r / 4 up to n (r + 1) / 4; then it
 //           stores 16 rows from 16 r on, adding the sums in the shared memory of the 4 blocks
-//           66560 bytes of shared memory: a row comes in 33 chunks of 128 bytes:
+//           66560 bytes of shared memory: a row is read in 33 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(4) __launch_bounds__(256, 2)
@@ -297,18 +298,18 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
                                          const Half* bias, Half* __restrict__ sum, int batch) {
   constexpr int kSumColumns = 100;     // last axis of "sum"
   constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 64;        // of a cluster
-  constexpr int kTileColumns = 64;     // of a cluster
+  constexpr int kTileRows = 64;        // of a cluster's tile
+  constexpr int kTileColumns = 64;     // of a cluster's tile
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kClusterBlocks = 4;    // that share out the sums
-  constexpr int kSharedBytes = 66560;  // given at launch
-  constexpr int kColumnTiles = 2;      // tiles side by side
-  constexpr int kPanelDepth = 2112;    // elements that panels have for a column
-  constexpr int kCopyBytes = 4;        // of one copy
-  constexpr int kBlockRows = 16;       // that a block stores
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kClusterBlocks = 4;    // blocks that split each sum
+  constexpr int kSharedBytes = 66560;  // dynamic shared memory
+  constexpr int kColumnTiles = 2;      // tiles along the columns
+  constexpr int kPanelDepth = 2112;    // elements per column in panels
+  constexpr int kCopyBytes = 4;        // bytes per copy
+  constexpr int kBlockRows = 16;       // rows that a block stores
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -317,11 +318,11 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kSumColumns - first_column), kProductDepth * sizeof(Half),
                      memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
   // memory.sums = x x weight, transposed
@@ -365,7 +366,8 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
 // source  : matmul, add
 // inputs  : x f16[batch, 2050], weight_panels f16[100, 2050] in panels, bias f16[100]
 // outputs : sum f16[batch, 100]
-// launch  : a cluster of 2 makes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
+// launch  : a cluster of 2 computes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256
+//           threads
 // traffic : reads batch * 4100 + 540872 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
 // drawing : the tile of a cluster of 2 blocks, 64 x 64 of the product a x b^T
@@ -375,10 +377,10 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
 //                      +--------------------------------+
 //           of n chunks, block r of the cluster multiplies n r / 2 up to n (r + 1) / 2; then it
 //           stores 32 rows from 32 r on, adding the sums in the shared memory of the 2 blocks
-//           66560 bytes of shared memory: a row comes in 33 chunks of 128 bytes:
+//           66560 bytes of shared memory: a row is read in 33 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 2)
@@ -386,18 +388,18 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
                                          const Half* bias, Half* __restrict__ sum, int batch) {
   constexpr int kSumColumns = 100;     // last axis of "sum"
   constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 64;        // of a cluster
-  constexpr int kTileColumns = 64;     // of a cluster
+  constexpr int kTileRows = 64;        // of a cluster's tile
+  constexpr int kTileColumns = 64;     // of a cluster's tile
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kClusterBlocks = 2;    // that share out the sums
-  constexpr int kSharedBytes = 66560;  // given at launch
-  constexpr int kColumnTiles = 2;      // tiles side by side
-  constexpr int kPanelDepth = 2112;    // elements that panels have for a column
-  constexpr int kCopyBytes = 4;        // of one copy
-  constexpr int kBlockRows = 32;       // that a block stores
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kClusterBlocks = 2;    // blocks that split each sum
+  constexpr int kSharedBytes = 66560;  // dynamic shared memory
+  constexpr int kColumnTiles = 2;      // tiles along the columns
+  constexpr int kPanelDepth = 2112;    // elements per column in panels
+  constexpr int kCopyBytes = 4;        // bytes per copy
+  constexpr int kBlockRows = 32;       // rows that a block stores
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -406,11 +408,11 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kSumColumns - first_column), kProductDepth * sizeof(Half),
                      memory);
-  // No other load and no store stands before this.
+  // Wait for earlier kernels before any other load or store.
   AwaitEarlierKernels();
 
   // memory.sums = x x weight, transposed
@@ -455,10 +457,10 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
 // traffic : reads batch * 200 bytes, writes batch * 200 bytes
 extern "C" __global__ void __launch_bounds__(256)
 k01_sigmoid(const Half* sum, Half* __restrict__ gate, int batch) {
-  constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kLanes = 4;             // elements that a thread computes
   constexpr int kBlockSize = 256;       // threads
   constexpr int kVectorsPerBatch = 25;  // kLanes elements each, for each batch
-  // No load and no store stands before this.
+  // Wait for earlier kernels before the first load or store.
   AwaitEarlierKernels();
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * kVectorsPerBatch) return;

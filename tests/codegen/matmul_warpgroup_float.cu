@@ -32,7 +32,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 4 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
@@ -42,16 +42,16 @@ k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  constexpr int kFirstPacks = 1;      // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, 1, weights, first_weights, kProductDepth, nullptr);
 
@@ -80,7 +80,7 @@ k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
 //                      +----------+--------+--------+--------+
 //           rows 0..3  | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 4 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
@@ -91,16 +91,16 @@ k00_linear_add_sigmoid_rows_4(const float* __restrict__ x, const float* __restri
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  constexpr int kFirstPacks = 1;      // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
@@ -122,17 +122,17 @@ k00_linear_add_sigmoid_rows_4(const float* __restrict__ x, const float* __restri
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 200 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch + 15) / 16 * 200 blocks of 256 threads
 // traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           52224 bytes of shared memory: a row comes in one chunk of 256 bytes, padded by 16:
+//           52224 bytes of shared memory: a row is read in one chunk of 256 bytes, padded by 16:
 //           chunk k    | a 16 x 272 | b 32 x 272 |  stage k % 4, 13056 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
 //           copied     | 0 |   |  by cp.async
 //           multiplied |   | 0 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
@@ -141,16 +141,16 @@ k00_linear_add_sigmoid_tile_16x32(const float* __restrict__ x, const float* __re
                                   int batch) {
   constexpr int kGateColumns = 6400;   // last axis of "gate"
   constexpr int kProductDepth = 40;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 16;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kTileRows = 16;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 256;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 8;       // warps that split each sum
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kSharedBytes = 52224;  // given at launch
-  constexpr int kColumnTiles = 200;    // tiles side by side
-  constexpr int kCopyBytes = 16;       // of one copy
+  constexpr int kSharedBytes = 52224;  // dynamic shared memory
+  constexpr int kColumnTiles = 200;    // tiles along the columns
+  constexpr int kCopyBytes = 16;       // bytes per copy
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -191,17 +191,17 @@ k00_linear_add_sigmoid_tile_16x32(const float* __restrict__ x, const float* __re
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 100 blocks of 256 threads
+// launch  : a block computes 32 x 64 of the result; (batch + 31) / 32 * 100 blocks of 256 threads
 // traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
-// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31   32..63
 //                      +---------------+---------------+
 //           rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
 //                      +---------------+---------------+
-//           78336 bytes of shared memory: a row comes in one chunk of 256 bytes, padded by 16:
+//           78336 bytes of shared memory: a row is read in one chunk of 256 bytes, padded by 16:
 //           chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
-//           in the end | sums f32[4][32][72] |  36864 bytes in the same place
+//           at the end | sums f32[4][32][72] |  36864 bytes, overwriting the stages
 //           copied     | 0 |   |  by cp.async
 //           multiplied |   | 0 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
@@ -210,19 +210,19 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
                                   int batch) {
   constexpr int kGateColumns = 6400;   // last axis of "gate"
   constexpr int kProductDepth = 40;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 32;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
-  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 2;      // side by side
-  constexpr int kDepthWarps = 4;       // that share out the sums
+  constexpr int kTileRows = 32;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
+  constexpr int kChunkBytes = 256;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 2;      // warps along the columns
+  constexpr int kDepthWarps = 4;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 78336;  // given at launch
-  constexpr int kColumnTiles = 100;    // tiles side by side
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 78336;  // dynamic shared memory
+  constexpr int kColumnTiles = 100;    // tiles along the columns
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -270,7 +270,7 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
 // inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
 //           bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 100 blocks of 256 threads
+// launch  : a block computes 64 x 64 of the result; (batch + 63) / 64 * 100 blocks of 256 threads
 // traffic : reads batch * 160 + 1689600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
@@ -278,10 +278,10 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in one chunk of 256 bytes:
+//           99328 bytes of shared memory: a row is read in one chunk of 256 bytes:
 //           chunk k    | a 64 x 256 | b 64 x 128 | b_low 64 x 128 |  stage k % 3, 32768 bytes
 //           barriers   | filled[3] | used[3] | units f32[64] |  and the units of b's halves
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0 |  a by cp.async, b by bulk copies
 //           multiplied | 0 |  3xf16: a b + (a_low b + a b_low) / 2048
 extern "C" __global__ void __launch_bounds__(256, 2)
@@ -292,16 +292,16 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
                                        int batch) {
   constexpr int kGateColumns = 6400;   // last axis of "gate"
   constexpr int kProductDepth = 40;    // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 100;    // tiles side by side
-  constexpr int kPanelDepth = 65;      // elements that panels have for a column
-  constexpr int kCopyBytes = 16;       // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 100;    // tiles along the columns
+  constexpr int kPanelDepth = 65;      // elements per column in panels
+  constexpr int kCopyBytes = 16;       // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -309,7 +309,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(float),
                      memory);
@@ -353,7 +353,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
 // inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
 //           bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 50 blocks of 256 threads
+// launch  : a block computes 64 x 128 of the result; (batch + 63) / 64 * 50 blocks of 256 threads
 // traffic : reads batch * 160 + 1689600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
 // drawing : the tile of a block, 64 x 128 of the product a x b^T
@@ -361,10 +361,10 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           197632 bytes of shared memory: a row comes in one chunk of 256 bytes:
+//           197632 bytes of shared memory: a row is read in one chunk of 256 bytes:
 //           chunk k    | a 64 x 256 | b 128 x 128 | b_low 128 x 128 |  stage k % 4, 49152 bytes
 //           barriers   | filled[4] | used[4] | units f32[128] |  and the units of b's halves
-//           in the end | sums f32[64][136] |  34816 bytes in place of the stages
+//           at the end | sums f32[64][136] |  34816 bytes, overwriting the stages
 //           filled     | 0 |  a by cp.async, b by bulk copies
 //           multiplied | 0 |  3xf16: a b + (a_low b + a b_low) / 2048
 extern "C" __global__ void __launch_bounds__(256, 1)
@@ -375,16 +375,16 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
                                         int batch) {
   constexpr int kGateColumns = 6400;    // last axis of "gate"
   constexpr int kProductDepth = 40;     // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 64;         // of a block
-  constexpr int kTileColumns = 128;     // of a block
+  constexpr int kTileRows = 64;         // of a block's tile
+  constexpr int kTileColumns = 128;     // of a block's tile
   constexpr int kStages = 4;            // chunks in shared memory
-  constexpr int kSharedBytes = 197632;  // given at launch
-  constexpr int kColumnTiles = 50;      // tiles side by side
-  constexpr int kPanelDepth = 65;       // elements that panels have for a column
-  constexpr int kCopyBytes = 16;        // of one copy
-  constexpr int kLanes = 4;             // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 197632;  // dynamic shared memory
+  constexpr int kColumnTiles = 50;      // tiles along the columns
+  constexpr int kPanelDepth = 65;       // elements per column in panels
+  constexpr int kCopyBytes = 16;        // bytes per copy
+  constexpr int kLanes = 4;             // elements that a thread computes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
-  constexpr int kRowsAtOnce = 8;        // that the block's threads make
+  constexpr int kRowsAtOnce = 8;        // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -392,7 +392,7 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(float),
                      memory);
@@ -436,7 +436,8 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
 // inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
 //           bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 50 blocks of 384 threads
+// launch  : a block computes 128 x 128 of the result; (batch + 127) / 128 * 50 blocks of 384
+//           threads
 // traffic : reads batch * 160 + 1689600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
 // drawing : the tile of a block, 128 x 128 of the product a x b^T
@@ -445,10 +446,10 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
 //           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
 //           rows 64..127 | warpgroup 1, each warp 16 rows |
 //                        +--------------------------------+
-//           197632 bytes of shared memory: a row comes in one chunk of 256 bytes:
+//           197632 bytes of shared memory: a row is read in one chunk of 256 bytes:
 //           chunk k    | a 128 x 256 | b 128 x 128 | b_low 128 x 128 |  stage k % 3, 65536 bytes
 //           barriers   | filled[3] | used[3] | units f32[128] |  and the units of b's halves
-//           in the end | sums f32[128][136] |  69632 bytes in place of the stages
+//           at the end | sums f32[128][136] |  69632 bytes, overwriting the stages
 //           filled     | 0 |  a by cp.async, b by bulk copies
 //           multiplied | 0 |  3xf16: a b + (a_low b + a b_low) / 2048
 extern "C" __global__ void __launch_bounds__(384, 1)
@@ -459,16 +460,16 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
                                          int batch) {
   constexpr int kGateColumns = 6400;    // last axis of "gate"
   constexpr int kProductDepth = 40;     // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 128;        // of a block
-  constexpr int kTileColumns = 128;     // of a block
+  constexpr int kTileRows = 128;        // of a block's tile
+  constexpr int kTileColumns = 128;     // of a block's tile
   constexpr int kStages = 3;            // chunks in shared memory
-  constexpr int kSharedBytes = 197632;  // given at launch
-  constexpr int kColumnTiles = 50;      // tiles side by side
-  constexpr int kPanelDepth = 65;       // elements that panels have for a column
-  constexpr int kCopyBytes = 16;        // of one copy
-  constexpr int kLanes = 4;             // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 197632;  // dynamic shared memory
+  constexpr int kColumnTiles = 50;      // tiles along the columns
+  constexpr int kPanelDepth = 65;       // elements per column in panels
+  constexpr int kCopyBytes = 16;        // bytes per copy
+  constexpr int kLanes = 4;             // elements that a thread computes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
-  constexpr int kRowsAtOnce = 12;       // that the block's threads make
+  constexpr int kRowsAtOnce = 12;       // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -476,7 +477,7 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(float),
                      memory);

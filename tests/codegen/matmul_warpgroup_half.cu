@@ -34,7 +34,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 2 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 2 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_1(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -44,16 +44,16 @@ k00_linear_add_sigmoid_rows_1(const Half* __restrict__ x, const Half* __restrict
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  constexpr int kFirstPacks = 3;      // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, 1, weights, first_weights, kProductDepth, nullptr);
 
@@ -83,7 +83,7 @@ k00_linear_add_sigmoid_rows_1(const Half* __restrict__ x, const Half* __restrict
 //                      +------------+------------+
 //           rows 0..3  | warps 0..1 | warps 2..3 |
 //                      +------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_4(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -92,20 +92,20 @@ k00_linear_add_sigmoid_rows_4(const Half* __restrict__ x, const Half* __restrict
   constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;  // warps that split each sum
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;      // packs of weights that a thread prefetches
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -136,7 +136,7 @@ k00_linear_add_sigmoid_rows_4(const Half* __restrict__ x, const Half* __restrict
 //                      +------------+------------+
 //           rows 0..7  | warps 0..1 | warps 2..3 |
 //                      +------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_8(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -145,20 +145,20 @@ k00_linear_add_sigmoid_rows_8(const Half* __restrict__ x, const Half* __restrict
   constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 8;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
-  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;  // warps that split each sum
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;      // packs of weights that a thread prefetches
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -181,17 +181,17 @@ k00_linear_add_sigmoid_rows_8(const Half* __restrict__ x, const Half* __restrict
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight f16[512, 130], bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 16 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch + 15) / 16 * 16 blocks of 256 threads
 // traffic : reads batch * 260 + 134144 bytes, writes batch * 1024 bytes,
 //           keeps batch * 2048 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           76032 bytes of shared memory: a row comes in one chunk of 512 bytes, padded by 16:
+//           76032 bytes of shared memory: a row is read in one chunk of 512 bytes, padded by 16:
 //           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
 //           copied     | 0 |   |  by cp.async
 //           multiplied |   | 0 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
@@ -200,16 +200,16 @@ k00_linear_add_sigmoid_tile_16x32(const Half* __restrict__ x, const Half* __rest
                                   int batch) {
   constexpr int kGateColumns = 512;    // last axis of "gate"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 16;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kTileRows = 16;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 512;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 8;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 76032;  // given at launch
-  constexpr int kColumnTiles = 16;     // tiles side by side
-  constexpr int kCopyBytes = 4;        // of one copy
+  constexpr int kSharedBytes = 76032;  // dynamic shared memory
+  constexpr int kColumnTiles = 16;     // tiles along the columns
+  constexpr int kCopyBytes = 4;        // bytes per copy
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -249,17 +249,17 @@ k00_linear_add_sigmoid_tile_16x32(const Half* __restrict__ x, const Half* __rest
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight f16[512, 130], bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 8 blocks of 256 threads
+// launch  : a block computes 32 x 64 of the result; (batch + 31) / 32 * 8 blocks of 256 threads
 // traffic : reads batch * 260 + 134144 bytes, writes batch * 1024 bytes,
 //           keeps batch * 2048 bytes out of memory
-// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31   32..63
 //                      +---------------+---------------+
 //           rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
 //                      +---------------+---------------+
-//           78336 bytes of shared memory: a row comes in 2 chunks of 256 bytes, padded by 16:
+//           78336 bytes of shared memory: a row is read in 2 chunks of 256 bytes, padded by 16:
 //           chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
-//           in the end | sums f32[4][32][72] |  36864 bytes in the same place
+//           at the end | sums f32[4][32][72] |  36864 bytes, overwriting the stages
 //           copied     | 0..1 |   |   |  by cp.async
 //           multiplied |      | 0 | 1 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
@@ -268,19 +268,19 @@ k00_linear_add_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __rest
                                   int batch) {
   constexpr int kGateColumns = 512;    // last axis of "gate"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 32;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
-  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 2;      // side by side
-  constexpr int kDepthWarps = 4;       // that share out the sums
+  constexpr int kTileRows = 32;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
+  constexpr int kChunkBytes = 256;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 2;      // warps along the columns
+  constexpr int kDepthWarps = 4;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 78336;  // given at launch
-  constexpr int kColumnTiles = 8;      // tiles side by side
-  constexpr int kCopyBytes = 4;        // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 78336;  // dynamic shared memory
+  constexpr int kColumnTiles = 8;      // tiles along the columns
+  constexpr int kCopyBytes = 4;        // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -327,7 +327,7 @@ k00_linear_add_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __rest
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight_panels f16[512, 130] in panels, bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
+// launch  : a block computes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
 // traffic : reads batch * 260 + 197632 bytes, writes batch * 1024 bytes,
 //           keeps batch * 2048 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
@@ -335,10 +335,10 @@ k00_linear_add_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __rest
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           66560 bytes of shared memory: a row comes in 3 chunks of 128 bytes:
+//           66560 bytes of shared memory: a row is read in 3 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][72] |  18432 bytes, overwriting the stages
 //           filled     | 0..2 |   |   |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 2)
@@ -348,16 +348,16 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
                                        int batch) {
   constexpr int kGateColumns = 512;    // last axis of "gate"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kSharedBytes = 66560;  // given at launch
-  constexpr int kColumnTiles = 8;      // tiles side by side
-  constexpr int kPanelDepth = 192;     // elements that panels have for a column
-  constexpr int kCopyBytes = 4;        // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 66560;  // dynamic shared memory
+  constexpr int kColumnTiles = 8;      // tiles along the columns
+  constexpr int kPanelDepth = 192;     // elements per column in panels
+  constexpr int kCopyBytes = 4;        // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -365,7 +365,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(Half),
                      memory);
@@ -408,7 +408,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight_panels f16[512, 130] in panels, bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
+// launch  : a block computes 64 x 128 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
 // traffic : reads batch * 260 + 197632 bytes, writes batch * 1024 bytes,
 //           keeps batch * 2048 bytes out of memory
 // drawing : the tile of a block, 64 x 128 of the product a x b^T
@@ -416,10 +416,10 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in 3 chunks of 128 bytes:
+//           99328 bytes of shared memory: a row is read in 3 chunks of 128 bytes:
 //           chunk k    | a 64 x 128 | b 128 x 128 |  stage k % 4, 24576 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
-//           in the end | sums f32[64][136] |  34816 bytes in place of the stages
+//           barriers   | filled[4] | used[4] |  by which both sides wait
+//           at the end | sums f32[64][136] |  34816 bytes, overwriting the stages
 //           filled     | 0..2 |   |   |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 2)
@@ -429,16 +429,16 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
                                         int batch) {
   constexpr int kGateColumns = 512;    // last axis of "gate"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 128;    // of a block
+  constexpr int kTileRows = 64;        // of a block's tile
+  constexpr int kTileColumns = 128;    // of a block's tile
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 4;      // tiles side by side
-  constexpr int kPanelDepth = 192;     // elements that panels have for a column
-  constexpr int kCopyBytes = 4;        // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 4;      // tiles along the columns
+  constexpr int kPanelDepth = 192;     // elements per column in panels
+  constexpr int kCopyBytes = 4;        // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 32;     // kLanes columns each
-  constexpr int kRowsAtOnce = 8;       // that the block's threads make
+  constexpr int kRowsAtOnce = 8;       // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -446,7 +446,7 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(Half),
                      memory);
@@ -489,7 +489,7 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight_panels f16[512, 130] in panels, bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 4 blocks of 384 threads
+// launch  : a block computes 128 x 128 of the result; (batch + 127) / 128 * 4 blocks of 384 threads
 // traffic : reads batch * 260 + 197632 bytes, writes batch * 1024 bytes,
 //           keeps batch * 2048 bytes out of memory
 // drawing : the tile of a block, 128 x 128 of the product a x b^T
@@ -498,10 +498,10 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
 //           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
 //           rows 64..127 | warpgroup 1, each warp 16 rows |
 //                        +--------------------------------+
-//           99328 bytes of shared memory: a row comes in 3 chunks of 128 bytes:
+//           99328 bytes of shared memory: a row is read in 3 chunks of 128 bytes:
 //           chunk k    | a 128 x 128 | b 128 x 128 |  stage k % 3, 32768 bytes
-//           barriers   | filled[3] | used[3] |  that both sides wait for
-//           in the end | sums f32[128][136] |  69632 bytes in place of the stages
+//           barriers   | filled[3] | used[3] |  by which both sides wait
+//           at the end | sums f32[128][136] |  69632 bytes, overwriting the stages
 //           filled     | 0..2 |   |   |  a by cp.async, b by bulk copies
 //           multiplied | 0    | 1 | 2 |  by wgmma
 extern "C" __global__ void __launch_bounds__(384, 2)
@@ -511,16 +511,16 @@ k00_linear_add_sigmoid_warpgroup_128x128(const Half* __restrict__ x,
                                          int batch) {
   constexpr int kGateColumns = 512;    // last axis of "gate"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 128;       // of a block
-  constexpr int kTileColumns = 128;    // of a block
+  constexpr int kTileRows = 128;       // of a block's tile
+  constexpr int kTileColumns = 128;    // of a block's tile
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 4;      // tiles side by side
-  constexpr int kPanelDepth = 192;     // elements that panels have for a column
-  constexpr int kCopyBytes = 4;        // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kSharedBytes = 99328;  // dynamic shared memory
+  constexpr int kColumnTiles = 4;      // tiles along the columns
+  constexpr int kPanelDepth = 192;     // elements per column in panels
+  constexpr int kCopyBytes = 4;        // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 32;     // kLanes columns each
-  constexpr int kRowsAtOnce = 12;      // that the block's threads make
+  constexpr int kRowsAtOnce = 12;      // rows that a block stores at once
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -528,7 +528,7 @@ k00_linear_add_sigmoid_warpgroup_128x128(const Half* __restrict__ x,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
                      min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(Half),
                      memory);

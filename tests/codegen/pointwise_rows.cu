@@ -14,7 +14,7 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_add_relu(const Half* __restrict__ x, const Half* __restrict__ bias, Half* __restrict__ hidden,
              int batch) {
-  constexpr int kLanes = 8;           // neighbours that a thread makes
+  constexpr int kLanes = 8;           // elements that a thread computes
   constexpr int kBlockSize = 256;     // threads
   constexpr int kVectorsPerRow = 12;  // kLanes elements each
   constexpr int kXColumns = 96;       // last axis of "x"

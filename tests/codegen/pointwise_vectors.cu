@@ -13,7 +13,7 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_mul_tanh(const float* __restrict__ x, const float* __restrict__ z,
              float* __restrict__ activated, int batch) {
-  constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kLanes = 4;             // elements that a thread computes
   constexpr int kBlockSize = 256;       // threads
   constexpr int kVectorsPerBatch = 16;  // kLanes elements each, for each batch
   const int i = blockIdx.x * kBlockSize + threadIdx.x;

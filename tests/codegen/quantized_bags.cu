@@ -11,7 +11,7 @@
 // inputs  : ids i64[batch, 4], users u8[50, 32], user_factors f32[50, 2], items u8[40, 8],
 //           item_factors f32[40, 2], words u8[30, 16], word_scale f32[30, 1]
 // outputs : features f32[batch, 64]
-// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 +
+// launch  : one part per block, one thread per vector or element of it; (batch + 127) / 128 +
 //           (batch + 255) / 256 * 2 blocks of 256 threads
 // traffic : reads batch * 32 + min(batch*128, 1600) + min(batch*16, 120) + min(batch*32, 320) * 2 +
 //           min(batch*32, 400) + min(batch*64, 480) bytes, writes batch * 256 bytes,
@@ -25,28 +25,28 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
                                   const unsigned char* __restrict__ words,
                                   const float* __restrict__ word_scale,
                                   float* __restrict__ features, int batch, IndexError* errors) {
-  constexpr int kLanes = 16;              // neighbours that a thread makes
+  constexpr int kLanes = 16;              // elements that a thread computes
   constexpr int kUserVectors = 2;         // kLanes elements each, of one row of "user"
   constexpr int kBlockSize = 256;         // threads
-  constexpr int kUserEntries = 4;         // entries that "user" reduces to one
+  constexpr int kUserEntries = 4;         // entries per element of "user"
   constexpr int kIdsColumns = 4;          // last axis of "ids"
   constexpr int kUsersRows = 50;          // rows of "users"
   constexpr int kUsersColumns = 32;       // last axis of "users"
   constexpr int kUserFactorsColumns = 2;  // last axis of "user_factors"
   constexpr int kFeaturesColumns = 64;    // last axis of "features"
-  constexpr int kItemEntries = 4;         // entries that "item" reduces to one
+  constexpr int kItemEntries = 4;         // entries per element of "item"
   constexpr int kItemsRows = 40;          // rows of "items"
   constexpr int kItemsColumns = 8;        // last axis of "items"
-  constexpr int kLanesPerByte = 2;        // neighbours that share a byte
+  constexpr int kLanesPerByte = 2;        // elements that share a byte
   constexpr int kItemFactorsColumns = 2;  // last axis of "item_factors"
   constexpr int kItemPlace = 32;          // where "item" begins in "features"
-  constexpr int kWordEntries = 4;         // entries that "word" reduces to one
+  constexpr int kWordEntries = 4;         // entries per element of "word"
   constexpr int kWordsRows = 30;          // rows of "words"
   constexpr int kWordsColumns = 16;       // last axis of "words"
   constexpr int kWordPlace = 48;          // where "word" begins in "features"
-  constexpr int kIdsSite = 1;             // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;           // who reports a bad index: gather
-  constexpr int kIdsSite_3 = 3;           // who reports a bad index: gather
+  constexpr int kIdsSite = 1;             // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;           // reported with a bad index: gather
+  constexpr int kIdsSite_3 = 3;           // reported with a bad index: gather
   int block = blockIdx.x;
   const int user_blocks = (batch * kUserVectors + kBlockSize - 1) / kBlockSize;
   if (block < user_blocks) {
@@ -60,7 +60,7 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
       user[lane] = 0.0f;
     }
     BadIndex bad_index;
-    // what is looked up is asked for before the first of it is folded
+    // all rows of a group are loaded before the first one is folded
     Vector<unsigned char, kLanes> users_vectors[kUserEntries];
     float user_factors_values[kUserEntries];
     float user_factors_values_2[kUserEntries];
@@ -109,7 +109,7 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
       item_sum[lane] = 0.0f;
     }
     BadIndex bad_index;
-    // what is looked up is asked for before the first of it is folded
+    // all rows of a group are loaded before the first one is folded
     Vector<unsigned char, kLanes / kLanesPerByte> items_vectors[kItemEntries];
     float item_factors_values[kItemEntries];
     float item_factors_values_2[kItemEntries];
@@ -161,7 +161,7 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
     word[lane] = 0.0f;
   }
   BadIndex bad_index;
-  // what is looked up is asked for before the first of it is folded
+  // all rows of a group are loaded before the first one is folded
   Vector<unsigned char, kLanes> words_vectors[kWordEntries];
   float word_scale_values[kWordEntries];
   #pragma unroll

@@ -10,8 +10,8 @@
 // inputs  : table0 u8[5, 16], table1 u8[6, 16], table2 u8[4, 16], table0_factors f32[5, 2],
 //           table1_factors f32[6, 2], table2_factors f32[4, 2], ids i64[batch, 3, 4]
 // outputs : features f32[batch, 48]
-// launch  : blocks of one part each, one thread per vector of it or element; (batch + 255) / 256 *
-//           3 blocks of 256 threads
+// launch  : one part per block, one thread per vector or element of it; (batch + 255) / 256 * 3
+//           blocks of 256 threads
 // traffic : reads batch * 96 + min(batch*32, 32) + min(batch*32, 40) + min(batch*32, 48) +
 //           min(batch*64, 64) + min(batch*64, 80) + min(batch*64, 96) bytes,
 //           writes batch * 192 bytes, keeps batch * 2784 bytes out of memory
@@ -20,9 +20,9 @@ k00_gather_embedding_bag_concat(const __grid_constant__ Tables<unsigned char, 3>
                                 const __grid_constant__ Tables<float, 3> tables_2,
                                 const long long* __restrict__ ids, float* __restrict__ features,
                                 int batch, IndexError* errors) {
-  constexpr int kLanes = 16;                        // neighbours that a thread makes
+  constexpr int kLanes = 16;                        // elements that a thread computes
   constexpr int kBlockSize = 256;                   // threads
-  constexpr int kBag0Entries = 4;                   // entries that "bag0" reduces to one
+  constexpr int kBag0Entries = 4;                   // entries per element of "bag0"
   constexpr int kIdsStride0 = 12;                   // elements per step of axis 0 of "ids"
   constexpr int kIdsColumns = 4;                    // last axis of "ids"
   constexpr int kTableColumns = 16;                 // last axis of "table"
@@ -30,7 +30,7 @@ k00_gather_embedding_bag_concat(const __grid_constant__ Tables<unsigned char, 3>
   constexpr int kFeaturesColumns = 48;              // last axis of "features"
   constexpr int kFeaturesPerPart = 16;              // elements of "features" per step of part
   static constexpr int kTablesRows[3] = {5, 6, 4};  // rows of each table
-  constexpr int kIdsSite = 1;  // who reports a bad index in the first part: gather
+  constexpr int kIdsSite = 1;  // reported with a bad index in the first part: gather
   const int block = blockIdx.x;
   const int bag0_blocks = (batch + kBlockSize - 1) / kBlockSize;
   const int part = block / bag0_blocks;
@@ -44,7 +44,7 @@ k00_gather_embedding_bag_concat(const __grid_constant__ Tables<unsigned char, 3>
     bag0[lane] = 0.0f;
   }
   BadIndex bad_index;
-  // what is looked up is asked for before the first of it is folded
+  // all rows of a group are loaded before the first one is folded
   Vector<unsigned char, kLanes> table_vectors[kBag0Entries];
   float table_factors_values[kBag0Entries];
   float table_factors_values_2[kBag0Entries];

@@ -20,30 +20,30 @@ k00_recurrence(const float* __restrict__ state_weights, const int* __restrict__ 
                const float* __restrict__ gates, const float* __restrict__ state_bias,
                float* __restrict__ states, float* __restrict__ last, int items, int batch,
                IndexError* errors) {
-  constexpr int kStatePitch = 32;    // of a row's kept states: the units, and zeros behind them
-  constexpr int kGateColumns = 72;   // of all gates of all units
-  constexpr int kThreadVectors = 2;  // of a state, 4 elements each, that a thread multiplies
+  constexpr int kStatePitch = 32;    // of a row's kept state: its units, padded with zeros
+  constexpr int kGateColumns = 72;   // columns of all gates: gates x units
+  constexpr int kThreadVectors = 2;  // vectors of 4 state elements per thread
   constexpr int kUnits = 24;         // hidden units of the layer
-  constexpr int kRowsPerBlock = 1;   // rows of the batch that a block owns
-  constexpr int kCandidateGate = 2;  // its number among the gates
-  constexpr int kGates = 3;          // of a unit
-  constexpr int kUpdateGate = 0;     // its number among the gates
-  constexpr int kResetGate = 1;      // its number among the gates
-  constexpr int kLengthsSite = 1;    // who reports a bad length: recurrence
+  constexpr int kRowsPerBlock = 1;   // rows of the batch per block
+  constexpr int kCandidateGate = 2;  // number of this gate
+  constexpr int kGates = 3;          // gates of a unit
+  constexpr int kUpdateGate = 0;     // number of this gate
+  constexpr int kResetGate = 1;      // number of this gate
+  constexpr int kLengthsSite = 1;    // reported with a bad length: recurrence
   const int row = blockIdx.x;
   const int unit = threadIdx.x;
   const int column = threadIdx.x;
 
-  // The states of the block's rows before and behind a step, in turn.
+  // The states of the block's rows before and after a step, in alternating arrays.
   alignas(16) __shared__ float kept_states[2][kStatePitch];
-  // The products of the states and each column of the weights.
+  // The dot products of the states and the columns of the weights.
   __shared__ float products[kGateColumns];
 
-  // The weights stay in registers: a thread makes the products of a column.
+  // The weights stay in registers: a thread computes the products of one column.
   const RegisterWeights<kThreadVectors> register_weights =
       ReadWeights<kUnits, kGateColumns, kThreadVectors>(state_weights);
 
-  // How many steps the sequence has.
+  // The number of steps of the sequence.
   const int longest = CheckedLength(lengths[row], items, errors, kLengthsSite, row);
 
   if (unit < kUnits) {
@@ -90,14 +90,14 @@ k00_recurrence(const float* __restrict__ state_weights, const int* __restrict__ 
     __syncthreads();
   }
 
-  // Zeros behind the sequence's end.
+  // Zeros after the end of the sequence.
   for (int step = longest; step < items; ++step) {
     if (unit < kUnits) {
       states[(step * batch + row) * kUnits + unit] = 0.0f;
     }
   }
 
-  // The last states, zeros of empty sequences.
+  // The last states; those of empty sequences are zeros.
   if (unit < kUnits) {
     const float last_state = kept_states[longest % 2][unit];
     last[row * kUnits + unit] = longest > 0 ? last_state : 0.0f;
@@ -110,8 +110,8 @@ k00_recurrence(const float* __restrict__ state_weights, const int* __restrict__ 
 // inputs  : state_weights f32[1, 24, 72], lengths i32[batch], gates f32[items, batch, 72],
 //           state_bias f32[1, 24]
 // outputs : states f32[items, batch, 24], last f32[1, batch, 24]
-// launch  : a block owns 4 rows, and keeps the weights in registers; (batch + 3) / 4 blocks of 96
-//           threads
+// launch  : a block computes 4 rows, and keeps the weights in registers; (batch + 3) / 4 blocks of
+//           96 threads
 // traffic : reads batch * 4 + batch * items * 288 + 7008 bytes,
 //           writes batch * 96 + batch * items * 96 bytes
 extern "C" __global__ void __launch_bounds__(96)
@@ -119,30 +119,30 @@ k00_recurrence_many_rows(const float* __restrict__ state_weights, const int* __r
                          const float* __restrict__ gates, const float* __restrict__ state_bias,
                          float* __restrict__ states, float* __restrict__ last, int batch, int items,
                          IndexError* errors) {
-  constexpr int kRowsPerBlock = 4;   // rows of the batch that a block owns
-  constexpr int kStatePitch = 32;    // of a row's kept states: the units, and zeros behind them
-  constexpr int kGateColumns = 72;   // of all gates of all units
-  constexpr int kThreadVectors = 2;  // of a state, 4 elements each, that a thread multiplies
+  constexpr int kRowsPerBlock = 4;   // rows of the batch per block
+  constexpr int kStatePitch = 32;    // of a row's kept state: its units, padded with zeros
+  constexpr int kGateColumns = 72;   // columns of all gates: gates x units
+  constexpr int kThreadVectors = 2;  // vectors of 4 state elements per thread
   constexpr int kUnits = 24;         // hidden units of the layer
-  constexpr int kCandidateGate = 2;  // its number among the gates
-  constexpr int kGates = 3;          // of a unit
-  constexpr int kUpdateGate = 0;     // its number among the gates
-  constexpr int kResetGate = 1;      // its number among the gates
-  constexpr int kLengthsSite = 1;    // who reports a bad length: recurrence
+  constexpr int kCandidateGate = 2;  // number of this gate
+  constexpr int kGates = 3;          // gates of a unit
+  constexpr int kUpdateGate = 0;     // number of this gate
+  constexpr int kResetGate = 1;      // number of this gate
+  constexpr int kLengthsSite = 1;    // reported with a bad length: recurrence
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int unit = threadIdx.x;
   const int column = threadIdx.x;
 
-  // The states of the block's rows before and behind a step, in turn.
+  // The states of the block's rows before and after a step, in alternating arrays.
   alignas(16) __shared__ float kept_states[2][kRowsPerBlock * kStatePitch];
-  // The products of the states and each column of the weights.
+  // The dot products of the states and the columns of the weights.
   __shared__ float products[kRowsPerBlock * kGateColumns];
 
-  // The weights stay in registers: a thread makes the products of a column.
+  // The weights stay in registers: a thread computes the products of one column.
   const RegisterWeights<kThreadVectors> register_weights =
       ReadWeights<kUnits, kGateColumns, kThreadVectors>(state_weights);
 
-  // How many steps each of the block's sequences has, and the longest.
+  // The numbers of steps of the block's sequences, and their maximum.
   int lengths_here[kRowsPerBlock];
   int longest = 0;
   #pragma unroll
@@ -223,7 +223,7 @@ k00_recurrence_many_rows(const float* __restrict__ state_weights, const int* __r
     __syncthreads();
   }
 
-  // Zeros behind the longest of the block's sequences.
+  // Zeros after the end of the block's longest sequence.
   for (int step = longest; step < items; ++step) {
     if (unit < kUnits) {
       #pragma unroll
@@ -234,7 +234,7 @@ k00_recurrence_many_rows(const float* __restrict__ state_weights, const int* __r
     }
   }
 
-  // The last states, zeros of empty sequences.
+  // The last states; those of empty sequences are zeros.
   if (unit < kUnits) {
     #pragma unroll
     for (int row_in_block = 0; row_in_block < kRowsPerBlock; ++row_in_block) {

@@ -16,27 +16,27 @@ extern "C" __global__ void __launch_bounds__(96)
 k00_recurrence(const float* __restrict__ state_weights, const float* __restrict__ gates,
                float* __restrict__ states, float* __restrict__ last, int items, int batch) {
   constexpr int kUnits = 32;         // hidden units of the layer
-  constexpr int kGateColumns = 96;   // of all gates of all units
-  constexpr int kThreadVectors = 2;  // of a state, 4 elements each, that a thread multiplies
-  constexpr int kWarpThreads = 32;   // neighbouring columns of a warp
-  constexpr int kRowsPerBlock = 1;   // rows of the batch that a block owns
-  constexpr int kCandidateGate = 2;  // its number among the gates
-  constexpr int kGates = 3;          // of a unit
-  constexpr int kUpdateGate = 0;     // its number among the gates
-  constexpr int kResetGate = 1;      // its number among the gates
+  constexpr int kGateColumns = 96;   // columns of all gates: gates x units
+  constexpr int kThreadVectors = 2;  // vectors of 4 state elements per thread
+  constexpr int kWarpThreads = 32;   // columns per warp
+  constexpr int kRowsPerBlock = 1;   // rows of the batch per block
+  constexpr int kCandidateGate = 2;  // number of this gate
+  constexpr int kGates = 3;          // gates of a unit
+  constexpr int kUpdateGate = 0;     // number of this gate
+  constexpr int kResetGate = 1;      // number of this gate
   const int row = blockIdx.x;
   const int unit = threadIdx.x;
   const int column = threadIdx.x;
 
-  // The states of the block's rows before and behind a step, in turn.
+  // The states of the block's rows before and after a step, in alternating arrays.
   alignas(16) __shared__ float kept_states[2][kUnits];
-  // The products of the states and each column of the weights.
+  // The dot products of the states and the columns of the weights.
   __shared__ float products[kGateColumns];
-  // Between the halves of a step: the states that are reset, and update gates.
+  // Kept between the halves of a step: the reset states and the update gates.
   alignas(16) __shared__ float kept_resets[kUnits];
   alignas(16) __shared__ float kept_updates[kUnits];
 
-  // The weights stay in registers: a thread makes the products of a column.
+  // The weights stay in registers: a thread computes the products of one column.
   const RegisterWeights<kThreadVectors> register_weights =
       ReadWeights<kUnits, kGateColumns, kThreadVectors>(state_weights);
   const int warp_column = column - column % kWarpThreads;
@@ -110,35 +110,35 @@ k00_recurrence(const float* __restrict__ state_weights, const float* __restrict_
 // source  : recurrence
 // inputs  : state_weights f32[1, 32, 96], gates f32[items, batch, 96]
 // outputs : states f32[items, batch, 32], last f32[1, batch, 32]
-// launch  : a block owns 4 rows, and keeps the weights in registers; (batch + 3) / 4 blocks of 96
-//           threads
+// launch  : a block computes 4 rows, and keeps the weights in registers; (batch + 3) / 4 blocks of
+//           96 threads
 // traffic : reads batch * items * 384 + 12288 bytes, writes batch * 128 + batch * items * 128 bytes
 extern "C" __global__ void __launch_bounds__(96)
 k00_recurrence_many_rows(const float* __restrict__ state_weights, const float* __restrict__ gates,
                          float* __restrict__ states, float* __restrict__ last, int batch,
                          int items) {
-  constexpr int kRowsPerBlock = 4;   // rows of the batch that a block owns
+  constexpr int kRowsPerBlock = 4;   // rows of the batch per block
   constexpr int kUnits = 32;         // hidden units of the layer
-  constexpr int kGateColumns = 96;   // of all gates of all units
-  constexpr int kThreadVectors = 2;  // of a state, 4 elements each, that a thread multiplies
-  constexpr int kWarpThreads = 32;   // neighbouring columns of a warp
-  constexpr int kCandidateGate = 2;  // its number among the gates
-  constexpr int kGates = 3;          // of a unit
-  constexpr int kUpdateGate = 0;     // its number among the gates
-  constexpr int kResetGate = 1;      // its number among the gates
+  constexpr int kGateColumns = 96;   // columns of all gates: gates x units
+  constexpr int kThreadVectors = 2;  // vectors of 4 state elements per thread
+  constexpr int kWarpThreads = 32;   // columns per warp
+  constexpr int kCandidateGate = 2;  // number of this gate
+  constexpr int kGates = 3;          // gates of a unit
+  constexpr int kUpdateGate = 0;     // number of this gate
+  constexpr int kResetGate = 1;      // number of this gate
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int unit = threadIdx.x;
   const int column = threadIdx.x;
 
-  // The states of the block's rows before and behind a step, in turn.
+  // The states of the block's rows before and after a step, in alternating arrays.
   alignas(16) __shared__ float kept_states[2][kRowsPerBlock * kUnits];
-  // The products of the states and each column of the weights.
+  // The dot products of the states and the columns of the weights.
   __shared__ float products[kRowsPerBlock * kGateColumns];
-  // Between the halves of a step: the states that are reset, and update gates.
+  // Kept between the halves of a step: the reset states and the update gates.
   alignas(16) __shared__ float kept_resets[kRowsPerBlock * kUnits];
   alignas(16) __shared__ float kept_updates[kRowsPerBlock * kUnits];
 
-  // The weights stay in registers: a thread makes the products of a column.
+  // The weights stay in registers: a thread computes the products of one column.
   const RegisterWeights<kThreadVectors> register_weights =
       ReadWeights<kUnits, kGateColumns, kThreadVectors>(state_weights);
   const int warp_column = column - column % kWarpThreads;

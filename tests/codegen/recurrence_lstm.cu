@@ -22,36 +22,36 @@ k00_recurrence(const Half* __restrict__ state_weights, const Half* __restrict__ 
                const Half* __restrict__ carry, const Half* __restrict__ gates,
                const Half* __restrict__ peepholes, Half* __restrict__ states,
                Half* __restrict__ last_cell, int batch) {
-  constexpr int kDirections = 2;     // that the layer walks in
-  constexpr int kStatePitch = 32;    // of a row's kept states: the units, and zeros behind them
-  constexpr int kGateColumns = 80;   // of all gates of all units
-  constexpr int kThreadVectors = 2;  // of a state, 4 elements each, that a thread multiplies
-  constexpr int kUnits = 20;         // hidden units of the layer
-  constexpr int kDirectionWeights = 1600;  // of one direction
-  constexpr int kRowsPerBlock = 1;         // rows of the batch that a block owns
-  constexpr int kGates = 4;                // of a unit
-  constexpr int kSteps = 6;                // of the sequences
-  constexpr int kInputGate = 0;            // its number among the gates
-  constexpr int kPeepholes = 3;            // gates that see the cell
-  constexpr float kClip = 0.75f;           // what gates are clipped to
+  constexpr int kDirections = 2;           // directions of the layer
+  constexpr int kStatePitch = 32;          // of a row's kept state: its units, padded with zeros
+  constexpr int kGateColumns = 80;         // columns of all gates: gates x units
+  constexpr int kThreadVectors = 2;        // vectors of 4 state elements per thread
+  constexpr int kUnits = 20;               // hidden units of the layer
+  constexpr int kDirectionWeights = 1600;  // weights of one direction
+  constexpr int kRowsPerBlock = 1;         // rows of the batch per block
+  constexpr int kGates = 4;                // gates of a unit
+  constexpr int kSteps = 6;                // steps of the sequences
+  constexpr int kInputGate = 0;            // number of this gate
+  constexpr int kPeepholes = 3;            // gates with peepholes
+  constexpr float kClip = 0.75f;           // limit to which gates are clipped
   constexpr float kFAlpha = 0.25f;         // alpha of the activation f
   constexpr float kFBeta = 0.5f;           // beta of the activation f
-  constexpr int kForgetGate = 2;           // its number among the gates
-  constexpr int kCellGate = 3;             // its number among the gates
-  constexpr int kOutputGate = 1;           // its number among the gates
+  constexpr int kForgetGate = 2;           // number of this gate
+  constexpr int kCellGate = 3;             // number of this gate
+  constexpr int kOutputGate = 1;           // number of this gate
   constexpr float kHAlpha = 0.125f;        // alpha of the activation h
   const int direction = blockIdx.x % kDirections;
   const int row = blockIdx.x / kDirections;
   const int unit = threadIdx.x;
   const int column = threadIdx.x;
 
-  // The states of the block's rows before and behind a step, in turn.
+  // The states of the block's rows before and after a step, in alternating arrays.
   alignas(16) __shared__ float kept_states[2][kStatePitch];
   alignas(16) __shared__ float kept_cells[kStatePitch];
-  // The products of the states and each column of the weights.
+  // The dot products of the states and the columns of the weights.
   __shared__ float products[kGateColumns];
 
-  // The weights stay in registers: a thread makes the products of a column.
+  // The weights stay in registers: a thread computes the products of one column.
   const RegisterWeights<kThreadVectors> register_weights =
       ReadWeights<kUnits, kGateColumns, kThreadVectors>(state_weights +
                                                         direction * kDirectionWeights);
@@ -137,8 +137,8 @@ k00_recurrence(const Half* __restrict__ state_weights, const Half* __restrict__ 
 // inputs  : state_weights f16[2, 20, 80], hidden f16[2, batch, 20], carry f16[2, batch, 20],
 //           gates f16[batch, 6, 160], peepholes f16[2, 60]
 // outputs : states f16[batch, 6, 40], last_cell f16[2, batch, 20]
-// launch  : a block owns 4 rows, in one direction, and keeps the weights in registers; (batch + 3)
-//           / 4 * 2 blocks of 96 threads
+// launch  : a block computes 4 rows, in one direction, and keeps the weights in registers; (batch +
+//           3) / 4 * 2 blocks of 96 threads
 // traffic : reads batch * 2080 + 6640 bytes, writes batch * 560 bytes,
 //           keeps batch * 80 bytes out of memory
 extern "C" __global__ void __launch_bounds__(96)
@@ -146,36 +146,36 @@ k00_recurrence_many_rows(const Half* __restrict__ state_weights, const Half* __r
                          const Half* __restrict__ carry, const Half* __restrict__ gates,
                          const Half* __restrict__ peepholes, Half* __restrict__ states,
                          Half* __restrict__ last_cell, int batch) {
-  constexpr int kDirections = 2;     // that the layer walks in
-  constexpr int kRowsPerBlock = 4;   // rows of the batch that a block owns
-  constexpr int kStatePitch = 32;    // of a row's kept states: the units, and zeros behind them
-  constexpr int kGateColumns = 80;   // of all gates of all units
-  constexpr int kThreadVectors = 2;  // of a state, 4 elements each, that a thread multiplies
-  constexpr int kUnits = 20;         // hidden units of the layer
-  constexpr int kDirectionWeights = 1600;  // of one direction
-  constexpr int kGates = 4;                // of a unit
-  constexpr int kSteps = 6;                // of the sequences
-  constexpr int kInputGate = 0;            // its number among the gates
-  constexpr int kPeepholes = 3;            // gates that see the cell
-  constexpr float kClip = 0.75f;           // what gates are clipped to
+  constexpr int kDirections = 2;           // directions of the layer
+  constexpr int kRowsPerBlock = 4;         // rows of the batch per block
+  constexpr int kStatePitch = 32;          // of a row's kept state: its units, padded with zeros
+  constexpr int kGateColumns = 80;         // columns of all gates: gates x units
+  constexpr int kThreadVectors = 2;        // vectors of 4 state elements per thread
+  constexpr int kUnits = 20;               // hidden units of the layer
+  constexpr int kDirectionWeights = 1600;  // weights of one direction
+  constexpr int kGates = 4;                // gates of a unit
+  constexpr int kSteps = 6;                // steps of the sequences
+  constexpr int kInputGate = 0;            // number of this gate
+  constexpr int kPeepholes = 3;            // gates with peepholes
+  constexpr float kClip = 0.75f;           // limit to which gates are clipped
   constexpr float kFAlpha = 0.25f;         // alpha of the activation f
   constexpr float kFBeta = 0.5f;           // beta of the activation f
-  constexpr int kForgetGate = 2;           // its number among the gates
-  constexpr int kCellGate = 3;             // its number among the gates
-  constexpr int kOutputGate = 1;           // its number among the gates
+  constexpr int kForgetGate = 2;           // number of this gate
+  constexpr int kCellGate = 3;             // number of this gate
+  constexpr int kOutputGate = 1;           // number of this gate
   constexpr float kHAlpha = 0.125f;        // alpha of the activation h
   const int direction = blockIdx.x % kDirections;
   const int first_row = (blockIdx.x / kDirections) * kRowsPerBlock;
   const int unit = threadIdx.x;
   const int column = threadIdx.x;
 
-  // The states of the block's rows before and behind a step, in turn.
+  // The states of the block's rows before and after a step, in alternating arrays.
   alignas(16) __shared__ float kept_states[2][kRowsPerBlock * kStatePitch];
   alignas(16) __shared__ float kept_cells[kRowsPerBlock * kStatePitch];
-  // The products of the states and each column of the weights.
+  // The dot products of the states and the columns of the weights.
   __shared__ float products[kRowsPerBlock * kGateColumns];
 
-  // The weights stay in registers: a thread makes the products of a column.
+  // The weights stay in registers: a thread computes the products of one column.
   const RegisterWeights<kThreadVectors> register_weights =
       ReadWeights<kUnits, kGateColumns, kThreadVectors>(state_weights +
                                                         direction * kDirectionWeights);

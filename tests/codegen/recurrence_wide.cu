@@ -16,15 +16,15 @@ extern "C" __global__ void __launch_bounds__(224)
 k00_recurrence(const float* __restrict__ gates, const float* __restrict__ state_weights,
                float* __restrict__ states, float* __restrict__ last, int items, int batch) {
   constexpr int kUnits = 224;        // hidden units of the layer
-  constexpr int kRowsPerBlock = 1;   // rows of the batch that a block owns
-  constexpr int kGates = 1;          // of a unit
-  constexpr int kGateColumns = 224;  // of all gates of all units
+  constexpr int kRowsPerBlock = 1;   // rows of the batch per block
+  constexpr int kGates = 1;          // gates of a unit
+  constexpr int kGateColumns = 224;  // columns of all gates: gates x units
   constexpr float kFAlpha = 0.01f;   // alpha of the activation f
   constexpr float kFBeta = 0.5f;     // beta of the activation f
   const int row = blockIdx.x;
   const int unit = threadIdx.x;
 
-  // The states of the block's rows before and behind a step, in turn.
+  // The states of the block's rows before and after a step, in alternating arrays.
   alignas(16) __shared__ float kept_states[2][kUnits];
 
   if (unit < kUnits) {
@@ -58,23 +58,23 @@ k00_recurrence(const float* __restrict__ gates, const float* __restrict__ state_
 // source  : recurrence
 // inputs  : gates f32[items, batch, 224], state_weights f32[1, 224, 224]
 // outputs : states f32[items, batch, 224], last f32[1, batch, 224]
-// launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 224 threads
+// launch  : a block computes 4 rows; (batch + 3) / 4 blocks of 224 threads
 // traffic : reads batch * items * 896 + 200704 bytes,
 //           writes batch * 896 + batch * items * 896 bytes
 extern "C" __global__ void __launch_bounds__(224)
 k00_recurrence_many_rows(const float* __restrict__ gates, const float* __restrict__ state_weights,
                          float* __restrict__ states, float* __restrict__ last, int batch,
                          int items) {
-  constexpr int kRowsPerBlock = 4;   // rows of the batch that a block owns
+  constexpr int kRowsPerBlock = 4;   // rows of the batch per block
   constexpr int kUnits = 224;        // hidden units of the layer
-  constexpr int kGates = 1;          // of a unit
-  constexpr int kGateColumns = 224;  // of all gates of all units
+  constexpr int kGates = 1;          // gates of a unit
+  constexpr int kGateColumns = 224;  // columns of all gates: gates x units
   constexpr float kFAlpha = 0.01f;   // alpha of the activation f
   constexpr float kFBeta = 0.5f;     // beta of the activation f
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int unit = threadIdx.x;
 
-  // The states of the block's rows before and behind a step, in turn.
+  // The states of the block's rows before and after a step, in alternating arrays.
   alignas(16) __shared__ float kept_states[2][kRowsPerBlock * kUnits];
 
   if (unit < kUnits) {

@@ -74,12 +74,12 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
 extern "C" __global__ void __launch_bounds__(256)
 k00_layer_norm_mul_add_many_rows(const float* __restrict__ x, const float* __restrict__ gain,
                                  const float* __restrict__ shift, float* __restrict__ normal) {
-  constexpr int kSteps = 5;               // of a thread through its row
+  constexpr int kSteps = 5;               // steps of a thread through its row
   constexpr int kBlockSize = 256;         // threads
-  constexpr int kVectorLength = 4;        // neighbours that a thread takes at once
+  constexpr int kVectorLength = 4;        // elements that a thread accesses at once
   constexpr int kVectorsPerRow = 1025;    // kVectorLength elements each
   constexpr int kXColumns = 4100;         // last axis of "x"
-  constexpr int kElementsPerThread = 20;  // of a row, kept in registers
+  constexpr int kElementsPerThread = 20;  // elements of a row in registers
   constexpr int kWarpsAtMost = 32;        // warps of a block
   constexpr int kRowLength = 4100;        // elements that are reduced
   constexpr float kEpsilon = 1e-05f;      // "epsilon"

@@ -15,11 +15,11 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, int batch) {
   constexpr int kRowsPerBlock = 8;       // one per warp
   constexpr int kWarpSize = 32;          // threads of a warp
-  constexpr int kSteps = 2;              // of a thread through its row
-  constexpr int kVectorLength = 2;       // neighbours that a thread takes at once
+  constexpr int kSteps = 2;              // steps of a thread through its row
+  constexpr int kVectorLength = 2;       // elements that a thread accesses at once
   constexpr int kVectorsPerRow = 50;     // kVectorLength elements each
   constexpr int kLogitsColumns = 100;    // last axis of "logits"
-  constexpr int kElementsPerThread = 4;  // of a row, kept in registers
+  constexpr int kElementsPerThread = 4;  // elements of a row in registers
   constexpr int kSharesColumns = 100;    // last axis of "shares"
   const int lane = threadIdx.x % kWarpSize;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kWarpSize;

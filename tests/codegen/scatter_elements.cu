@@ -18,7 +18,7 @@ k00_scatter_elements(const float* __restrict__ x, const long long* __restrict__ 
   constexpr int kYColumns = 16;       // last axis of "y"
   constexpr int kPlacesColumns = 5;   // last axis of "places"
   constexpr int kUpdatesColumns = 5;  // last axis of "updates"
-  constexpr int kPlacesSite = 1;      // who reports a bad index: scatter_elements
+  constexpr int kPlacesSite = 1;      // reported with a bad index: scatter_elements
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
   if (row >= batch) return;
   // scatter_elements: copy the line, then write the updates in their order

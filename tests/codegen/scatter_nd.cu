@@ -19,7 +19,7 @@ k00_scatter_nd(const float* __restrict__ table, const long long* __restrict__ ro
   constexpr int kYColumns = 8;        // last axis of "y"
   constexpr int kTableRows = 20;      // rows of "table"
   constexpr int kUpdatesColumns = 8;  // last axis of "updates"
-  constexpr int kRowsSite = 1;        // who reports a bad index: scatter_nd
+  constexpr int kRowsSite = 1;        // reported with a bad index: scatter_nd
   const int column = blockIdx.x * kBlockSize + threadIdx.x;
   if (column >= kElements) return;
   // scatter_nd: copy this column, then write the updates in their order

@@ -10,8 +10,8 @@
 // inputs  : offsets i64[batch], ids i64[n], users f32[50, 8], items f32[70, 8], weights f32[n, 1],
 //           dense f32[batch, 4]
 // outputs : features f32[batch, 20]
-// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 *
-//           2 + (batch + 255) / 256 blocks of 256 threads
+// launch  : one part per block, one thread per vector or element of it; (batch + 127) / 128 * 2 +
+//           (batch + 255) / 256 blocks of 256 threads
 // traffic : reads batch * 24 + min(n*32, 1600) + min(n*32, 2240) + n * 12 bytes,
 //           writes batch * 80 bytes, keeps batch * 64 + n * 96 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
@@ -20,12 +20,12 @@ k00_gather_segment_reduce_concat(const long long* __restrict__ offsets,
                                  const float* __restrict__ items, const float* __restrict__ weights,
                                  const float* __restrict__ dense, float* __restrict__ features,
                                  int batch, int n, IndexError* errors) {
-  constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kLanes = 4;             // elements that a thread computes
   constexpr int kUserBagVectors = 2;    // kLanes elements each, of one row of "user_bag"
   constexpr int kBlockSize = 256;       // threads
   constexpr int kUsersRows = 50;        // rows of "users"
   constexpr int kUsersColumns = 8;      // last axis of "users"
-  constexpr int kRowsTogether = 4;      // look-ups of a thread that are under way at a time
+  constexpr int kRowsTogether = 4;      // look-ups of a thread that overlap
   constexpr int kFeaturesColumns = 20;  // last axis of "features"
   constexpr int kUserBagPlace = 4;      // where "user_bag" begins in "features"
   constexpr int kItemBagVectors = 2;    // kLanes elements each, of one row of "item_bag"
@@ -33,8 +33,8 @@ k00_gather_segment_reduce_concat(const long long* __restrict__ offsets,
   constexpr int kItemsColumns = 8;      // last axis of "items"
   constexpr int kItemBagPlace = 12;     // where "item_bag" begins in "features"
   constexpr int kDenseColumns = 4;      // last axis of "dense"
-  constexpr int kIdsSite = 1;           // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;         // who reports a bad index: gather
+  constexpr int kIdsSite = 1;           // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;         // reported with a bad index: gather
   int block = blockIdx.x;
   const int user_bag_blocks = (batch * kUserBagVectors + kBlockSize - 1) / kBlockSize;
   if (block < user_bag_blocks) {
@@ -58,7 +58,7 @@ k00_gather_segment_reduce_concat(const long long* __restrict__ offsets,
     }
     BadIndex bad_index;
     for (int group = bag_begin; group < bag_end; group += kRowsTogether) {
-      // what is looked up is asked for before the first of it is folded
+      // all rows of a group are loaded before the first one is folded
       Vector<float, kLanes> users_vectors[kRowsTogether];
       #pragma unroll
       for (int member = 0; member < kRowsTogether; ++member) {
@@ -114,7 +114,7 @@ k00_gather_segment_reduce_concat(const long long* __restrict__ offsets,
     }
     BadIndex bad_index;
     for (int group_2 = bag_begin_2; group_2 < bag_end_2; group_2 += kRowsTogether) {
-      // what is looked up is asked for before the first of it is folded
+      // all rows of a group are loaded before the first one is folded
       Vector<float, kLanes> items_vectors[kRowsTogether];
       float weights_values[kRowsTogether];
       #pragma unroll

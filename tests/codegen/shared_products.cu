@@ -22,17 +22,17 @@ k00_gather_mlp_reduce_mean(const float* __restrict__ w1_transposed_rounded,
                            const float* __restrict__ w2_rounded, const long long* __restrict__ ids,
                            const float* __restrict__ items, const float* __restrict__ b1,
                            float* __restrict__ mean, IndexError* errors) {
-  constexpr int kW1TransposedByte = 2240;       // of shared memory, where "w1_transposed" begins
-  constexpr int kLanes = 4;                     // neighbours that a thread takes at once
+  constexpr int kW1TransposedByte = 2240;       // where "w1_transposed" begins in shared memory
+  constexpr int kLanes = 4;                     // elements that a thread accesses at once
   constexpr int kW1TransposedVectors = 192;     // kLanes elements each, of "w1_transposed"
-  constexpr int kW1TransposedLineVectors = 6;   // from one gap to the next
-  constexpr int kW1TransposedVectorBytes = 16;  // of kLanes
-  constexpr int kW1TransposedGap = 4;           // places left free behind a run of "w1_transposed"
-  constexpr int kW2Byte = 5824;                 // of shared memory, where "w2" begins
+  constexpr int kW1TransposedLineVectors = 6;   // vectors from one gap to the next
+  constexpr int kW1TransposedVectorBytes = 16;  // bytes of kLanes elements
+  constexpr int kW1TransposedGap = 4;           // unused elements after each run of "w1_transposed"
+  constexpr int kW2Byte = 5824;                 // where "w2" begins in shared memory
   constexpr int kW2Vectors = 128;               // kLanes elements each, of "w2"
-  constexpr int kW2LineVectors = 8;             // from one gap to the next
-  constexpr int kW2VectorBytes = 16;            // of kLanes
-  constexpr int kW2Gap = 4;                     // places left free behind a run of "w2"
+  constexpr int kW2LineVectors = 8;             // vectors from one gap to the next
+  constexpr int kW2VectorBytes = 16;            // bytes of kLanes elements
+  constexpr int kW2Gap = 4;                     // unused elements after each run of "w2"
   constexpr int kLinesVectors = 120;            // kLanes elements each, of one row of "lines"
   constexpr int kBlockSize = 256;               // threads
   constexpr int kLinesColumnVectors = 6;        // kLanes elements each, of the last axis of "lines"
@@ -40,37 +40,37 @@ k00_gather_mlp_reduce_mean(const float* __restrict__ w1_transposed_rounded,
   constexpr int kItemsRows = 100;               // rows of "items"
   constexpr int kItemsColumns = 24;             // last axis of "items"
   constexpr int kLinesPitch = 28;               // from one run of 24 of "lines" to the next
-  constexpr int kFirstByte = 8128;              // of shared memory, where "first" begins
+  constexpr int kFirstByte = 8128;              // where "first" begins in shared memory
   constexpr int kFirstLines = 20;               // rows of each product in "first"
   constexpr int kFirstColumns = 32;             // last axis of "first"
   constexpr int kFirstDepth = 24;               // terms of each sum of "first"
-  // for one row of "lines", with 4 left free behind every 24, so that banks differ
+  // for one row of "lines", with 4 unused after every 24, against bank conflicts
   constexpr int kLinesPlaces = 560;
   constexpr int kW1TransposedPitch = 28;  // from one run of 24 of "w1_transposed" to the next
   constexpr int kFirstPitch = 36;         // from one run of 32 of "first" to the next
-  // for one row of "first", with 4 left free behind every 32, so that banks differ
+  // for one row of "first", with 4 unused after every 32, against bank conflicts
   constexpr int kFirstPlaces = 720;
   constexpr int kHiddenVectors = 160;      // kLanes elements each, of one row of "hidden"
   constexpr int kHiddenColumnVectors = 8;  // kLanes elements each, of the last axis of "hidden"
   constexpr int kHiddenPitch = 36;         // from one run of 32 of "hidden" to the next
-  constexpr int kSecondByte = 2880;        // of shared memory, where "second" begins
+  constexpr int kSecondByte = 2880;        // where "second" begins in shared memory
   constexpr int kSecondLines = 20;         // rows of each product in "second"
   constexpr int kSecondColumns = 16;       // last axis of "second"
   constexpr int kSecondDepth = 32;         // terms of each sum of "second"
-  // for one row of "hidden", with 4 left free behind every 32, so that banks differ
+  // for one row of "hidden", with 4 unused after every 32, against bank conflicts
   constexpr int kHiddenPlaces = 720;
   constexpr int kW2Pitch = 36;      // from one run of 32 of "w2" to the next
   constexpr int kSecondPitch = 20;  // from one run of 16 of "second" to the next
-  // for one row of "second", with 4 left free behind every 16, so that banks differ
+  // for one row of "second", with 4 unused after every 16, against bank conflicts
   constexpr int kSecondPlaces = 400;
   constexpr int kMeanColumns = 16;  // last axis of "mean"
-  constexpr int kMeanEntries = 20;  // entries that "mean" reduces to one
-  constexpr int kIdsSite = 1;       // who reports a bad index: gather
+  constexpr int kMeanEntries = 20;  // entries per element of "mean"
+  constexpr int kIdsSite = 1;       // reported with a bad index: gather
   const int row = blockIdx.x;
   alignas(1024) extern __shared__ char shared_memory[];
 
   float* w1_transposed_kept = reinterpret_cast<float*>(shared_memory + kW1TransposedByte);
-  // w1_transposed, in the background
+  // Copy w1_transposed asynchronously.
   if (threadIdx.x < kW1TransposedVectors) {
     const int i = threadIdx.x;
     const int line = i / kW1TransposedLineVectors;
@@ -80,7 +80,7 @@ k00_gather_mlp_reduce_mean(const float* __restrict__ w1_transposed_rounded,
   }
 
   float* w2_kept = reinterpret_cast<float*>(shared_memory + kW2Byte);
-  // w2, in the background
+  // Copy w2 asynchronously.
   if (threadIdx.x < kW2Vectors) {
     const int i = threadIdx.x;
     const int line = i / kW2LineVectors;
@@ -173,7 +173,7 @@ k00_gather_mlp_reduce_mean(const float* __restrict__ w1_transposed_rounded,
 //           w2_rounded f32[16, 32] rounded to TF32, ids i64[batch, 20], items f32[100, 24],
 //           b1 f32[32]
 // outputs : mean f32[batch, 16]
-// launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 256 threads
+// launch  : a block computes 4 rows; (batch + 3) / 4 blocks of 256 threads
 // traffic : reads batch * 160 + min(batch*1920, 9600) + 5248 bytes, writes batch * 64 bytes,
 //           keeps batch * 12160 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256, 4)
@@ -182,57 +182,57 @@ k00_gather_mlp_reduce_mean_many_rows(const float* __restrict__ w1_transposed_rou
                                      const long long* __restrict__ ids,
                                      const float* __restrict__ items, const float* __restrict__ b1,
                                      float* __restrict__ mean, int batch, IndexError* errors) {
-  constexpr int kRowsPerBlock = 4;              // rows that a block owns
-  constexpr int kW1TransposedByte = 8960;       // of shared memory, where "w1_transposed" begins
-  constexpr int kLanes = 4;                     // neighbours that a thread takes at once
+  constexpr int kRowsPerBlock = 4;              // rows per block
+  constexpr int kW1TransposedByte = 8960;       // where "w1_transposed" begins in shared memory
+  constexpr int kLanes = 4;                     // elements that a thread accesses at once
   constexpr int kW1TransposedVectors = 192;     // kLanes elements each, of "w1_transposed"
-  constexpr int kW1TransposedLineVectors = 6;   // from one gap to the next
-  constexpr int kW1TransposedVectorBytes = 16;  // of kLanes
-  constexpr int kW1TransposedGap = 4;           // places left free behind a run of "w1_transposed"
-  constexpr int kW2Byte = 12544;                // of shared memory, where "w2" begins
+  constexpr int kW1TransposedLineVectors = 6;   // vectors from one gap to the next
+  constexpr int kW1TransposedVectorBytes = 16;  // bytes of kLanes elements
+  constexpr int kW1TransposedGap = 4;           // unused elements after each run of "w1_transposed"
+  constexpr int kW2Byte = 12544;                // where "w2" begins in shared memory
   constexpr int kW2Vectors = 128;               // kLanes elements each, of "w2"
-  constexpr int kW2LineVectors = 8;             // from one gap to the next
-  constexpr int kW2VectorBytes = 16;            // of kLanes
-  constexpr int kW2Gap = 4;                     // places left free behind a run of "w2"
+  constexpr int kW2LineVectors = 8;             // vectors from one gap to the next
+  constexpr int kW2VectorBytes = 16;            // bytes of kLanes elements
+  constexpr int kW2Gap = 4;                     // unused elements after each run of "w2"
   constexpr int kLinesVectors = 120;            // kLanes elements each, of one row of "lines"
   constexpr int kBlockSize = 256;               // threads
   constexpr int kLinesColumnVectors = 6;        // kLanes elements each, of the last axis of "lines"
   constexpr int kIdsColumns = 20;               // last axis of "ids"
   constexpr int kItemsRows = 100;               // rows of "items"
   constexpr int kItemsColumns = 24;             // last axis of "items"
-  // for one row of "lines", with 4 left free behind every 24, so that banks differ
+  // for one row of "lines", with 4 unused after every 24, against bank conflicts
   constexpr int kLinesPlaces = 560;
   constexpr int kLinesPitch = 28;         // from one run of 24 of "lines" to the next
-  constexpr int kFirstByte = 14848;       // of shared memory, where "first" begins
+  constexpr int kFirstByte = 14848;       // where "first" begins in shared memory
   constexpr int kFirstLines = 20;         // rows of each product in "first"
   constexpr int kFirstColumns = 32;       // last axis of "first"
   constexpr int kFirstDepth = 24;         // terms of each sum of "first"
   constexpr int kW1TransposedPitch = 28;  // from one run of 24 of "w1_transposed" to the next
   constexpr int kFirstPitch = 36;         // from one run of 32 of "first" to the next
-  // for one row of "first", with 4 left free behind every 32, so that banks differ
+  // for one row of "first", with 4 unused after every 32, against bank conflicts
   constexpr int kFirstPlaces = 720;
   constexpr int kHiddenVectors = 160;      // kLanes elements each, of one row of "hidden"
   constexpr int kHiddenColumnVectors = 8;  // kLanes elements each, of the last axis of "hidden"
-  // for one row of "hidden", with 4 left free behind every 32, so that banks differ
+  // for one row of "hidden", with 4 unused after every 32, against bank conflicts
   constexpr int kHiddenPlaces = 720;
   constexpr int kHiddenPitch = 36;    // from one run of 32 of "hidden" to the next
-  constexpr int kSecondByte = 14848;  // of shared memory, where "second" begins
+  constexpr int kSecondByte = 14848;  // where "second" begins in shared memory
   constexpr int kSecondLines = 20;    // rows of each product in "second"
   constexpr int kSecondColumns = 16;  // last axis of "second"
   constexpr int kSecondDepth = 32;    // terms of each sum of "second"
   constexpr int kW2Pitch = 36;        // from one run of 32 of "w2" to the next
   constexpr int kSecondPitch = 20;    // from one run of 16 of "second" to the next
-  // for one row of "second", with 4 left free behind every 16, so that banks differ
+  // for one row of "second", with 4 unused after every 16, against bank conflicts
   constexpr int kSecondPlaces = 400;
   constexpr int kMeanColumns = 16;  // last axis of "mean"
-  constexpr int kMeanEntries = 20;  // entries that "mean" reduces to one
-  constexpr int kIdsSite = 1;       // who reports a bad index: gather
+  constexpr int kMeanEntries = 20;  // entries per element of "mean"
+  constexpr int kIdsSite = 1;       // reported with a bad index: gather
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
   alignas(1024) extern __shared__ char shared_memory[];
 
   float* w1_transposed_kept = reinterpret_cast<float*>(shared_memory + kW1TransposedByte);
-  // w1_transposed, in the background
+  // Copy w1_transposed asynchronously.
   if (threadIdx.x < kW1TransposedVectors) {
     const int i = threadIdx.x;
     const int line = i / kW1TransposedLineVectors;
@@ -242,7 +242,7 @@ k00_gather_mlp_reduce_mean_many_rows(const float* __restrict__ w1_transposed_rou
   }
 
   float* w2_kept = reinterpret_cast<float*>(shared_memory + kW2Byte);
-  // w2, in the background
+  // Copy w2 asynchronously.
   if (threadIdx.x < kW2Vectors) {
     const int i = threadIdx.x;
     const int line = i / kW2LineVectors;

@@ -26,7 +26,7 @@
 //                      +----------+--------+--------+--------+
 //           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
 //                      +----------+--------+--------+--------+
-//           thread t of a column's 32 takes packs t, t + 32, ... of 2 weights and all rows of a;
+//           thread t of a column's 32 multiplies packs t, t + 32, ... of 2 weights by all rows;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_slot_matmul_linear_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -38,21 +38,21 @@ k00_slot_matmul_linear_relu_rows_1(const Half* __restrict__ x, const Half* __res
   constexpr int kWarpSize = 32;           // threads
   constexpr int kBlockSize = 128;         // threads
   constexpr int kPack = 2;                // elements of one load
-  constexpr int kFirstPacks = 3;          // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;      // warps that share out a sum
+  constexpr int kFirstPacks = 3;          // packs of weights that a thread prefetches
+  constexpr int kWarpsPerColumn = 1;      // warps that split each sum
   constexpr int kUpRows = 6;              // first axis of "up"
-  constexpr long long kDeltaSize = 16LL;  // a size that "delta" is made with
+  constexpr long long kDeltaSize = 16LL;  // a size used to compute "delta"
   constexpr int kUpStride0 = 8192;        // elements per step of axis 0 of "up"
   constexpr int kUpColumns = 16;          // last axis of "up"
-  constexpr int kSlotsSite = 1;           // who reports a bad slot: slot_matmul
+  constexpr int kSlotsSite = 1;           // reported with a bad slot: slot_matmul
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, 1, weights, first_weights, kProductDepth, nullptr);
 
@@ -96,7 +96,7 @@ k00_slot_matmul_linear_relu_rows_1(const Half* __restrict__ x, const Half* __res
 //                      +------------+------------+
 //           rows 0..3  | warps 0..1 | warps 2..3 |
 //                      +------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_slot_matmul_linear_relu_rows_4(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -107,26 +107,26 @@ k00_slot_matmul_linear_relu_rows_4(const Half* __restrict__ x, const Half* __res
   constexpr int kProductDepth = 130;      // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 4;            // rows of the result
   constexpr int kWarpSize = 32;           // threads
-  constexpr int kWarpsPerColumn = 2;      // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;      // warps that split each sum
   constexpr int kBlockSize = 128;         // threads
   constexpr int kPack = 2;                // elements of one load
-  constexpr int kFirstPacks = 2;          // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;          // packs of weights that a thread prefetches
   constexpr int kUpRows = 6;              // first axis of "up"
-  constexpr long long kDeltaSize = 16LL;  // a size that "delta" is made with
+  constexpr long long kDeltaSize = 16LL;  // a size used to compute "delta"
   constexpr int kDownColumns = 16;        // last axis of "down"
   constexpr int kUpStride0 = 8192;        // elements per step of axis 0 of "up"
   constexpr int kUpColumns = 16;          // last axis of "up"
-  constexpr int kSlotsSite = 1;           // who reports a bad slot: slot_matmul
+  constexpr int kSlotsSite = 1;           // reported with a bad slot: slot_matmul
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -171,7 +171,7 @@ k00_slot_matmul_linear_relu_rows_4(const Half* __restrict__ x, const Half* __res
 //                      +------------+------------+
 //           rows 0..7  | warps 0..1 | warps 2..3 |
 //                      +------------+------------+
-//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           thread t of a column's 64 multiplies packs t, t + 64, ... of 2 weights by all rows;
 //           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_slot_matmul_linear_relu_rows_8(const Half* __restrict__ x, const Half* __restrict__ weight,
@@ -182,26 +182,26 @@ k00_slot_matmul_linear_relu_rows_8(const Half* __restrict__ x, const Half* __res
   constexpr int kProductDepth = 130;      // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 8;            // rows of the result
   constexpr int kWarpSize = 32;           // threads
-  constexpr int kWarpsPerColumn = 2;      // warps that share out a sum
+  constexpr int kWarpsPerColumn = 2;      // warps that split each sum
   constexpr int kBlockSize = 128;         // threads
   constexpr int kPack = 2;                // elements of one load
-  constexpr int kFirstPacks = 2;          // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;          // packs of weights that a thread prefetches
   constexpr int kUpRows = 6;              // first axis of "up"
-  constexpr long long kDeltaSize = 16LL;  // a size that "delta" is made with
+  constexpr long long kDeltaSize = 16LL;  // a size used to compute "delta"
   constexpr int kDownColumns = 16;        // last axis of "down"
   constexpr int kUpStride0 = 8192;        // elements per step of axis 0 of "up"
   constexpr int kUpColumns = 16;          // last axis of "up"
-  constexpr int kSlotsSite = 1;           // who reports a bad slot: slot_matmul
+  constexpr int kSlotsSite = 1;           // reported with a bad slot: slot_matmul
   __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
-  // Weights, before it is known what they meet.
+  // Prefetch the weights before the other operand is needed.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
-  // The sum of row number `row` in the thread of that number.
+  // Thread r of a column's threads gets the sum of row r.
   const float product =
       MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
   const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
@@ -238,17 +238,17 @@ k00_slot_matmul_linear_relu_rows_8(const Half* __restrict__ x, const Half* __res
 // inputs  : x f16[batch, 130], weight f16[512, 130], slots_tensor i32[batch], down f16[batch, 16],
 //           up f16[6, 512, 16], bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 16 blocks of 256 threads
+// launch  : a block computes 16 x 32 of the result; (batch + 15) / 16 * 16 blocks of 256 threads
 // traffic : reads batch * 296 + 232448 bytes, writes batch * 1024 bytes,
 //           keeps batch * 4096 bytes out of memory
-// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31
 //                      +-----------------------+
 //           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
 //                      +-----------------------+
-//           76032 bytes of shared memory: a row comes in one chunk of 512 bytes, padded by 16:
+//           76032 bytes of shared memory: a row is read in one chunk of 512 bytes, padded by 16:
 //           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
-//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           at the end | sums f32[8][16][40] |  20480 bytes, overwriting the stages
 //           copied     | 0 |   |  by cp.async
 //           multiplied |   | 0 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
@@ -259,19 +259,19 @@ k00_slot_matmul_linear_relu_tile_16x32(const Half* __restrict__ x, const Half* _
                                        int batch, IndexError* errors) {
   constexpr int kGateColumns = 512;    // last axis of "gate"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 16;        // of a block
-  constexpr int kTileColumns = 32;     // of a block
-  constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 1;      // side by side
-  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kTileRows = 16;        // of a block's tile
+  constexpr int kTileColumns = 32;     // of a block's tile
+  constexpr int kChunkBytes = 512;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 1;      // warps along the columns
+  constexpr int kDepthWarps = 8;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 76032;  // given at launch
-  constexpr int kColumnTiles = 16;     // tiles side by side
+  constexpr int kSharedBytes = 76032;  // dynamic shared memory
+  constexpr int kColumnTiles = 16;     // tiles along the columns
   constexpr int kUpRows = 6;           // first axis of "up"
   constexpr int kUpRank = 16;          // terms of an adapter: last axis of "up"
-  constexpr int kCopyBytes = 4;        // of one copy
-  constexpr int kSlotsSite = 1;        // who reports a bad slot: slot_matmul
+  constexpr int kCopyBytes = 4;        // bytes per copy
+  constexpr int kSlotsSite = 1;        // reported with a bad slot: slot_matmul
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -281,7 +281,7 @@ k00_slot_matmul_linear_relu_tile_16x32(const Half* __restrict__ x, const Half* _
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   __shared__ int slots[kTileRows];
-  // The slot of row number threadIdx.x of the tile.
+  // Thread i reads the slot of row i of the tile.
   int slot = -1;
   const int slot_row = first_row + threadIdx.x;
   if (threadIdx.x < kTileRows && slot_row < batch) {
@@ -295,7 +295,7 @@ k00_slot_matmul_linear_relu_tile_16x32(const Half* __restrict__ x, const Half* _
   }
   const auto adapters = AddendOfSlots<Arithmetic::kHalf>(down + first_row * kUpRank, slots, up,
                                                          first_column, kGateColumns, kUpRank);
-  // memory.sums = x x weight, transposed, and what the adapters add
+  // memory.sums = x x weight, transposed, plus the addend of the adapters
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
                                   weight + first_column * kProductDepth,
                                   min(kTileColumns, kGateColumns - first_column),
@@ -326,17 +326,17 @@ k00_slot_matmul_linear_relu_tile_16x32(const Half* __restrict__ x, const Half* _
 // inputs  : x f16[batch, 130], weight f16[512, 130], slots_tensor i32[batch], down f16[batch, 16],
 //           up f16[6, 512, 16], bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 8 blocks of 256 threads
+// launch  : a block computes 32 x 64 of the result; (batch + 31) / 32 * 8 blocks of 256 threads
 // traffic : reads batch * 296 + 232448 bytes, writes batch * 1024 bytes,
 //           keeps batch * 4096 bytes out of memory
-// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part split each chunk
 //                        columns 0..31   32..63
 //                      +---------------+---------------+
 //           rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
 //                      +---------------+---------------+
-//           78336 bytes of shared memory: a row comes in 2 chunks of 256 bytes, padded by 16:
+//           78336 bytes of shared memory: a row is read in 2 chunks of 256 bytes, padded by 16:
 //           chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
-//           in the end | sums f32[4][32][72] |  36864 bytes in the same place
+//           at the end | sums f32[4][32][72] |  36864 bytes, overwriting the stages
 //           copied     | 0..1 |   |   |  by cp.async
 //           multiplied |      | 0 | 1 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
@@ -347,22 +347,22 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
                                        int batch, IndexError* errors) {
   constexpr int kGateColumns = 512;    // last axis of "gate"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 32;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
-  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;         // of a block, one below the other
-  constexpr int kColumnWarps = 2;      // side by side
-  constexpr int kDepthWarps = 4;       // that share out the sums
+  constexpr int kTileRows = 32;        // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
+  constexpr int kChunkBytes = 256;     // of a row, per stage
+  constexpr int kRowWarps = 1;         // warps along the rows
+  constexpr int kColumnWarps = 2;      // warps along the columns
+  constexpr int kDepthWarps = 4;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 78336;  // given at launch
-  constexpr int kColumnTiles = 8;      // tiles side by side
+  constexpr int kSharedBytes = 78336;  // dynamic shared memory
+  constexpr int kColumnTiles = 8;      // tiles along the columns
   constexpr int kUpRows = 6;           // first axis of "up"
   constexpr int kUpRank = 16;          // terms of an adapter: last axis of "up"
-  constexpr int kCopyBytes = 4;        // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kCopyBytes = 4;        // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
-  constexpr int kSlotsSite = 1;        // who reports a bad slot: slot_matmul
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
+  constexpr int kSlotsSite = 1;        // reported with a bad slot: slot_matmul
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -372,7 +372,7 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   __shared__ int slots[kTileRows];
-  // The slot of row number threadIdx.x of the tile.
+  // Thread i reads the slot of row i of the tile.
   int slot = -1;
   const int slot_row = first_row + threadIdx.x;
   if (threadIdx.x < kTileRows && slot_row < batch) {
@@ -386,7 +386,7 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
   }
   const auto adapters = AddendOfSlots<Arithmetic::kHalf>(down + first_row * kUpRank, slots, up,
                                                          first_column, kGateColumns, kUpRank);
-  // memory.sums = x x weight, transposed, and what the adapters add
+  // memory.sums = x x weight, transposed, plus the addend of the adapters
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
                                   weight + first_column * kProductDepth,
                                   min(kTileColumns, kGateColumns - first_column),
@@ -424,7 +424,7 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
 // inputs  : x f16[batch, 130], weight f16[512, 130], slots_tensor i32[batch], down f16[batch, 16],
 //           up f16[6, 512, 16], bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : a block makes 128 x 64 of the result; (batch + 127) / 128 * 8 blocks of 256 threads
+// launch  : a block computes 128 x 64 of the result; (batch + 127) / 128 * 8 blocks of 256 threads
 // traffic : reads batch * 296 + 232448 bytes, writes batch * 1024 bytes,
 //           keeps batch * 4096 bytes out of memory
 // drawing : a block's tile, 128 x 64 of the product a x b^T
@@ -435,9 +435,9 @@ k00_slot_matmul_linear_relu_tile_32x64(const Half* __restrict__ x, const Half* _
 //           rows 64..95  | warp 2        | warp 6 |
 //           rows 96..127 | warp 3        | warp 7 |
 //                        +---------------+--------+
-//           82944 bytes of shared memory: a row comes in 3 chunks of 128 bytes, padded by 16:
+//           82944 bytes of shared memory: a row is read in 3 chunks of 128 bytes, padded by 16:
 //           chunk k    | a 128 x 144 | b 64 x 144 |  stage k % 3, 27648 bytes
-//           in the end | sums f32[1][128][72] |  36864 bytes in the same place
+//           at the end | sums f32[1][128][72] |  36864 bytes, overwriting the stages
 //           copied     | 0..1 | 2 |   |   |  by cp.async
 //           multiplied |      | 0 | 1 | 2 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
@@ -448,22 +448,22 @@ k00_slot_matmul_linear_relu_tile_128x64(const Half* __restrict__ x, const Half* 
                                         int batch, IndexError* errors) {
   constexpr int kGateColumns = 512;    // last axis of "gate"
   constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 128;       // of a block
-  constexpr int kTileColumns = 64;     // of a block
-  constexpr int kChunkBytes = 128;     // of a row, in shared memory at a time
-  constexpr int kRowWarps = 4;         // of a block, one below the other
-  constexpr int kColumnWarps = 2;      // side by side
-  constexpr int kDepthWarps = 1;       // that share out the sums
+  constexpr int kTileRows = 128;       // of a block's tile
+  constexpr int kTileColumns = 64;     // of a block's tile
+  constexpr int kChunkBytes = 128;     // of a row, per stage
+  constexpr int kRowWarps = 4;         // warps along the rows
+  constexpr int kColumnWarps = 2;      // warps along the columns
+  constexpr int kDepthWarps = 1;       // warps that split each sum
   constexpr int kStages = 3;           // chunks in shared memory
-  constexpr int kSharedBytes = 82944;  // given at launch
-  constexpr int kColumnTiles = 8;      // tiles side by side
+  constexpr int kSharedBytes = 82944;  // dynamic shared memory
+  constexpr int kColumnTiles = 8;      // tiles along the columns
   constexpr int kUpRows = 6;           // first axis of "up"
   constexpr int kUpRank = 16;          // terms of an adapter: last axis of "up"
-  constexpr int kCopyBytes = 4;        // of one copy
-  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kCopyBytes = 4;        // bytes per copy
+  constexpr int kLanes = 4;            // elements that a thread computes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kRowsAtOnce = 16;      // that the block's threads make
-  constexpr int kSlotsSite = 1;        // who reports a bad slot: slot_matmul
+  constexpr int kRowsAtOnce = 16;      // rows that a block stores at once
+  constexpr int kSlotsSite = 1;        // reported with a bad slot: slot_matmul
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -473,7 +473,7 @@ k00_slot_matmul_linear_relu_tile_128x64(const Half* __restrict__ x, const Half* 
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   __shared__ int slots[kTileRows];
-  // The slot of row number threadIdx.x of the tile.
+  // Thread i reads the slot of row i of the tile.
   int slot = -1;
   const int slot_row = first_row + threadIdx.x;
   if (threadIdx.x < kTileRows && slot_row < batch) {
@@ -487,7 +487,7 @@ k00_slot_matmul_linear_relu_tile_128x64(const Half* __restrict__ x, const Half* 
   }
   const auto adapters = AddendOfSlots<Arithmetic::kHalf>(down + first_row * kUpRank, slots, up,
                                                          first_column, kGateColumns, kUpRank);
-  // memory.sums = x x weight, transposed, and what the adapters add
+  // memory.sums = x x weight, transposed, plus the addend of the adapters
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
                                   weight + first_column * kProductDepth,
                                   min(kTileColumns, kGateColumns - first_column),

@@ -8,8 +8,8 @@
 // inputs  : age f32[batch, 1], ids i64[batch, 3], users f32[100, 8], items f32[50, 4],
 //           shops f32[20, 4]
 // outputs : towers f32[2, batch, 9]
-// launch  : blocks of one part each, one thread per vector of it or element; (batch + 255) / 256 *
-//           2 + (batch + 31) / 32 + (batch + 63) / 64 * 2 blocks of 256 threads
+// launch  : one part per block, one thread per vector or element of it; (batch + 255) / 256 * 2 +
+//           (batch + 31) / 32 + (batch + 63) / 64 * 2 blocks of 256 threads
 // traffic : reads batch * 28 + min(batch*16, 320) + min(batch*16, 800) + min(batch*32, 3200) + 4
 //           bytes, writes batch * 72 bytes, keeps batch * 64 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
@@ -27,14 +27,14 @@ k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ i
   constexpr int kItemsRows = 50;         // rows of "items"
   constexpr int kItemsColumns = 4;       // last axis of "items"
   constexpr int kShopVectorColumns = 4;  // last axis of "shop_vector"
-  constexpr int kIdsOffset = 2;          // between an element and what is read of "ids"
+  constexpr int kIdsOffset = 2;          // offset of the element that is read of "ids"
   constexpr int kShopsRows = 20;         // rows of "shops"
   constexpr int kShopsColumns = 4;       // last axis of "shops"
-  constexpr int kTowersOffset = 4;       // between an element and what is read of "towers"
-  constexpr int kTowersOffset_2 = 8;     // between an element and what is read of "towers"
-  constexpr int kIdsSite = 1;            // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;          // who reports a bad index: gather
-  constexpr int kIdsSite_3 = 3;          // who reports a bad index: gather
+  constexpr int kTowersOffset = 4;       // offset of the element that is read of "towers"
+  constexpr int kTowersOffset_2 = 8;     // offset of the element that is read of "towers"
+  constexpr int kIdsSite = 1;            // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;          // reported with a bad index: gather
+  constexpr int kIdsSite_3 = 3;          // reported with a bad index: gather
   int block = blockIdx.x;
   const int age_blocks = (batch + kBlockSize - 1) / kBlockSize;
   if (block < age_blocks) {

@@ -15,7 +15,7 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_mul_sigmoid(const float* __restrict__ requests, const float* __restrict__ candidates,
                 float* __restrict__ score, int batch, int items) {
-  constexpr int kLanes = 4;              // neighbours that a thread makes
+  constexpr int kLanes = 4;              // elements that a thread computes
   constexpr int kBlockSize = 256;        // threads
   constexpr int kVectorsPerRow = 2;      // kLanes elements each
   constexpr int kRequestsColumns = 8;    // last axis of "requests"

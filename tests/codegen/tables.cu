@@ -10,15 +10,15 @@
 // inputs  : table0 f32[3, 2], table1 f32[2, 2], table2 f32[4, 2], table3 f32[3, 2],
 //           dense f32[batch, 2], ids i64[batch, 4]
 // outputs : features f32[batch, 10]
-// launch  : blocks of one part each, one thread per vector of it or element; (batch + 255) / 256 *
-//           5 blocks of 256 threads
+// launch  : one part per block, one thread per vector or element of it; (batch + 255) / 256 * 5
+//           blocks of 256 threads
 // traffic : reads batch * 40 + min(batch*8, 16) + min(batch*8, 24) * 2 + min(batch*8, 32) bytes,
 //           writes batch * 40 bytes, keeps batch * 32 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat(const __grid_constant__ Tables<float, 4> tables,
                      const float* __restrict__ dense, const long long* __restrict__ ids,
                      float* __restrict__ features, int batch, IndexError* errors) {
-  constexpr int kLanes = 2;                            // neighbours that a thread makes
+  constexpr int kLanes = 2;                            // elements that a thread computes
   constexpr int kBlockSize = 256;                      // threads
   constexpr int kDenseColumns = 2;                     // last axis of "dense"
   constexpr int kFeaturesColumns = 10;                 // last axis of "features"
@@ -27,7 +27,7 @@ k00_embedding_concat(const __grid_constant__ Tables<float, 4> tables,
   constexpr int kFeaturesPerPart = 2;                  // elements of "features" per step of part
   constexpr int kPartsPlace = 2;                       // where "parts" begins in "features"
   static constexpr int kTablesRows[4] = {3, 2, 4, 3};  // rows of each table
-  constexpr int kIdsSite = 1;  // who reports a bad index in the first part: gather
+  constexpr int kIdsSite = 1;  // reported with a bad index in the first part: gather
   int block = blockIdx.x;
   const int dense_blocks = (batch + kBlockSize - 1) / kBlockSize;
   if (block < dense_blocks) {

@@ -10,8 +10,8 @@
 // inputs  : table0 f32[3, 2], table1 f32[2, 2], table2 f32[4, 2], table3 f32[5, 4],
 //           table4 f32[6, 4], table5 f32[3, 4], ids i64[batch, 6]
 // outputs : features f32[batch, 18]
-// launch  : blocks of one part each, one thread per vector of it or element; (batch + 127) / 128 *
-//           3 + (batch + 255) / 256 * 3 blocks of 256 threads
+// launch  : one part per block, one thread per vector or element of it; (batch + 127) / 128 * 3 +
+//           (batch + 255) / 256 * 3 blocks of 256 threads
 // traffic : reads batch * 48 + min(batch*16, 48) + min(batch*16, 80) + min(batch*16, 96) +
 //           min(batch*8, 16) + min(batch*8, 24) + min(batch*8, 32) bytes, writes batch * 72 bytes,
 //           keeps batch * 72 bytes out of memory
@@ -20,22 +20,22 @@ k00_embedding_concat(const __grid_constant__ Tables<float, 3> tables,
                      const __grid_constant__ Tables<float, 3> tables_2,
                      const long long* __restrict__ ids, float* __restrict__ features, int batch,
                      IndexError* errors) {
-  constexpr int kLanes = 2;                          // neighbours that a thread makes
+  constexpr int kLanes = 2;                          // elements that a thread computes
   constexpr int kBlockSize = 256;                    // threads
-  constexpr int kParts = 3;                          // alike parts of the result
+  constexpr int kParts = 3;                          // similar parts of the result
   constexpr int kIdsColumns = 6;                     // last axis of "ids"
   constexpr int kTableColumns = 2;                   // last axis of "table"
   constexpr int kFeaturesColumns = 18;               // last axis of "features"
   constexpr int kFeaturesPerPart = 2;                // elements of "features" per step of part
   constexpr int kRow3Vectors = 2;                    // kLanes elements each, of one row of "row3"
-  constexpr int kIdsOffset = 3;                      // between an element and what is read of "ids"
+  constexpr int kIdsOffset = 3;                      // offset of the element that is read of "ids"
   constexpr int kTableColumns_2 = 4;                 // last axis of "table"
   constexpr int kFeaturesPerPart_2 = 4;              // elements of "features" per step of part
   constexpr int kPartsPlace = 6;                     // where "parts" begins in "features"
   static constexpr int kTablesRows[3] = {3, 2, 4};   // rows of each table
   static constexpr int kTables2Rows[3] = {5, 6, 3};  // rows of each table
-  constexpr int kIdsSite = 1;    // who reports a bad index in the first part: gather
-  constexpr int kIdsSite_2 = 4;  // who reports a bad index in the first part: gather
+  constexpr int kIdsSite = 1;    // reported with a bad index in the first part: gather
+  constexpr int kIdsSite_2 = 4;  // reported with a bad index in the first part: gather
   int block = blockIdx.x;
   const int row0_blocks = (batch + kBlockSize - 1) / kBlockSize;
   if (block < row0_blocks * kParts) {

@@ -16,10 +16,10 @@ k00_top_k(const float* __restrict__ scores, float* __restrict__ best_tensor,
   constexpr int kScoresColumns = 30;  // last axis of "scores"
   constexpr int kBestColumns = 4;     // last axis of "best_tensor"
   constexpr int kPlacesColumns = 4;   // last axis of "places"
-  constexpr int kBestCount = 4;       // elements that are taken of a line
+  constexpr int kBestCount = 4;       // elements taken per line
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
   if (row >= batch) return;
-  // top_k: round after round the best that comes after the one taken last
+  // top_k: each round takes the best element that comes after the one taken last
   float taken = 0.0f;
   int taken_at = -1;
   for (int k = 0; k < kBestCount; ++k) {

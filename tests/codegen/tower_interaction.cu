@@ -13,7 +13,7 @@
 // inputs  : w2 f32[8, 8], x f32[batch, 8], w1 f32[8, 8], ids i64[batch, 5], users f32[100, 8],
 //           items f32[50, 8]
 // outputs : a1 f32[batch, 8], y f32[batch, 160]
-// launch  : a block owns 2 rows; (batch + 1) / 2 blocks of 256 threads
+// launch  : a block computes 2 rows; (batch + 1) / 2 blocks of 256 threads
 // traffic : reads batch * 72 + min(batch*160, 1600) + min(batch*160, 3200) + 512 bytes,
 //           writes batch * 672 bytes, keeps batch * 992 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
@@ -22,30 +22,30 @@ k00_mlp_gather_interaction(const float* __restrict__ w2, const float* __restrict
                            const float* __restrict__ users, const float* __restrict__ items,
                            float* __restrict__ a1, float* __restrict__ y, int batch,
                            IndexError* errors) {
-  constexpr int kRowsPerBlock = 2;  // rows that a block owns
-  constexpr int kW2Places = 96;   // for "w2", with 4 left free behind every 8, so that banks differ
-  constexpr int kLanes = 4;       // neighbours that a thread takes at once
-  constexpr int kW2Vectors = 16;  // kLanes elements each, of "w2"
-  constexpr int kW2LineVectors = 2;   // from one gap to the next
-  constexpr int kW2VectorBytes = 16;  // of kLanes
-  constexpr int kW2Gap = 4;           // places left free behind a run of "w2"
+  constexpr int kRowsPerBlock = 2;  // rows per block
+  constexpr int kW2Places = 96;     // for "w2", with 4 unused after every 8, against bank conflicts
+  constexpr int kLanes = 4;         // elements that a thread accesses at once
+  constexpr int kW2Vectors = 16;    // kLanes elements each, of "w2"
+  constexpr int kW2LineVectors = 2;   // vectors from one gap to the next
+  constexpr int kW2VectorBytes = 16;  // bytes of kLanes elements
+  constexpr int kW2Gap = 4;           // unused elements after each run of "w2"
   constexpr int kA1Columns = 8;       // last axis of "a1"
   constexpr int kBlockSize = 256;     // threads
   constexpr int kH1DepthVectors = 2;  // kLanes terms each, of each sum of "h1"
   constexpr int kXColumns = 8;        // last axis of "x"
   constexpr int kW1Columns = 8;       // last axis of "w1"
-  // for one row of "lines", with 4 left free behind every 8, so that banks differ
+  // for one row of "lines", with 4 unused after every 8, against bank conflicts
   constexpr int kLinesPlaces = 144;
-  constexpr int kUserElements = 40;      // of one row of "user"
-  constexpr int kUserFirstThread = 32;   // of those that make "user"
+  constexpr int kUserElements = 40;      // elements of one row of "user"
+  constexpr int kUserFirstThread = 32;   // of those that compute "user"
   constexpr int kUserColumns = 8;        // last axis of "user"
   constexpr int kIdsColumns = 5;         // last axis of "ids"
   constexpr int kUsersRows = 100;        // rows of "users"
   constexpr int kUsersColumns = 8;       // last axis of "users"
   constexpr int kLinesPitch = 12;        // from one run of 8 of "lines" to the next
   constexpr int kUserPlace = 12;         // where "user" begins in lines_rows
-  constexpr int kItemElements = 40;      // of one row of "item"
-  constexpr int kItemFirstThread = 128;  // of those that make "item"
+  constexpr int kItemElements = 40;      // elements of one row of "item"
+  constexpr int kItemFirstThread = 128;  // of those that compute "item"
   constexpr int kItemColumns = 8;        // last axis of "item"
   constexpr int kItemsRows = 50;         // rows of "items"
   constexpr int kItemsColumns = 8;       // last axis of "items"
@@ -59,13 +59,13 @@ k00_mlp_gather_interaction(const float* __restrict__ w2, const float* __restrict
   constexpr int kDotsFlatColumns = 144;  // last axis of "dots_flat"
   constexpr int kDotsDepthVectors = 2;   // kLanes terms each, of each sum of "dots"
   constexpr int kDotsFlatPlace = 8;      // where "dots_flat" begins in "y"
-  constexpr int kIdsSite = 1;            // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;          // who reports a bad index: gather
+  constexpr int kIdsSite = 1;            // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;          // reported with a bad index: gather
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
   alignas(16) __shared__ float w2_kept[kW2Places];
-  // w2, in the background
+  // Copy w2 asynchronously.
   if (threadIdx.x < kW2Vectors) {
     const int i = threadIdx.x;
     const int line = i / kW2LineVectors;
@@ -193,7 +193,7 @@ k00_mlp_gather_interaction(const float* __restrict__ w2, const float* __restrict
 // inputs  : w2 f32[8, 8], x f32[batch, 8], w1 f32[8, 8], ids i64[batch, 5], users f32[100, 8],
 //           items f32[50, 8]
 // outputs : a1 f32[batch, 8], y f32[batch, 160]
-// launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 256 threads
+// launch  : a block computes 4 rows; (batch + 3) / 4 blocks of 256 threads
 // traffic : reads batch * 72 + min(batch*160, 1600) + min(batch*160, 3200) + 512 bytes,
 //           writes batch * 672 bytes, keeps batch * 992 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
@@ -203,29 +203,29 @@ k00_mlp_gather_interaction_many_rows(const float* __restrict__ w2, const float* 
                                      const float* __restrict__ users,
                                      const float* __restrict__ items, float* __restrict__ a1,
                                      float* __restrict__ y, int batch, IndexError* errors) {
-  constexpr int kRowsPerBlock = 4;  // rows that a block owns
-  constexpr int kW2Places = 96;   // for "w2", with 4 left free behind every 8, so that banks differ
-  constexpr int kLanes = 4;       // neighbours that a thread takes at once
-  constexpr int kW2Vectors = 16;  // kLanes elements each, of "w2"
-  constexpr int kW2LineVectors = 2;   // from one gap to the next
-  constexpr int kW2VectorBytes = 16;  // of kLanes
-  constexpr int kW2Gap = 4;           // places left free behind a run of "w2"
+  constexpr int kRowsPerBlock = 4;  // rows per block
+  constexpr int kW2Places = 96;     // for "w2", with 4 unused after every 8, against bank conflicts
+  constexpr int kLanes = 4;         // elements that a thread accesses at once
+  constexpr int kW2Vectors = 16;    // kLanes elements each, of "w2"
+  constexpr int kW2LineVectors = 2;   // vectors from one gap to the next
+  constexpr int kW2VectorBytes = 16;  // bytes of kLanes elements
+  constexpr int kW2Gap = 4;           // unused elements after each run of "w2"
   constexpr int kA1Columns = 8;       // last axis of "a1"
   constexpr int kBlockSize = 256;     // threads
   constexpr int kH1DepthVectors = 2;  // kLanes terms each, of each sum of "h1"
   constexpr int kXColumns = 8;        // last axis of "x"
   constexpr int kW1Columns = 8;       // last axis of "w1"
-  // for one row of "lines", with 4 left free behind every 8, so that banks differ
+  // for one row of "lines", with 4 unused after every 8, against bank conflicts
   constexpr int kLinesPlaces = 144;
-  constexpr int kUserElements = 40;     // of one row of "user"
-  constexpr int kUserFirstThread = 32;  // of those that make "user"
+  constexpr int kUserElements = 40;     // elements of one row of "user"
+  constexpr int kUserFirstThread = 32;  // of those that compute "user"
   constexpr int kUserColumns = 8;       // last axis of "user"
   constexpr int kIdsColumns = 5;        // last axis of "ids"
   constexpr int kUsersRows = 100;       // rows of "users"
   constexpr int kUsersColumns = 8;      // last axis of "users"
   constexpr int kLinesPitch = 12;       // from one run of 8 of "lines" to the next
   constexpr int kUserPlace = 12;        // where "user" begins in lines_rows
-  constexpr int kItemElements = 40;     // of one row of "item"
+  constexpr int kItemElements = 40;     // elements of one row of "item"
   constexpr int kItemColumns = 8;       // last axis of "item"
   constexpr int kItemsRows = 50;        // rows of "items"
   constexpr int kItemsColumns = 8;      // last axis of "items"
@@ -236,19 +236,19 @@ k00_mlp_gather_interaction_many_rows(const float* __restrict__ w2, const float* 
   constexpr int kTowerPlace = 132;      // where "tower" begins in lines_rows
   constexpr int kYColumns = 160;        // last axis of "y"
   constexpr int kTowerPlace_2 = 152;    // where "tower" begins in "y"
-  constexpr int kDotsElements = 144;    // of one row of "dots"
+  constexpr int kDotsElements = 144;    // elements of one row of "dots"
   constexpr int kDotsLines = 12;        // rows of each product in "dots"
   constexpr int kDotsColumns = 12;      // last axis of "dots"
   constexpr int kDotsDepth = 8;         // terms of each sum of "dots"
   constexpr int kDotsFlatVectors = 36;  // kLanes elements each, of one row of "dots_flat"
   constexpr int kDotsFlatPlace = 8;     // where "dots_flat" begins in "y"
-  constexpr int kIdsSite = 1;           // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;         // who reports a bad index: gather
+  constexpr int kIdsSite = 1;           // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;         // reported with a bad index: gather
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
   alignas(16) __shared__ float w2_kept[kW2Places];
-  // w2, in the background
+  // Copy w2 asynchronously.
   if (threadIdx.x < kW2Vectors) {
     const int i = threadIdx.x;
     const int line = i / kW2LineVectors;

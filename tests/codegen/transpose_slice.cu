@@ -10,12 +10,12 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_add(const float* __restrict__ x, float* __restrict__ doubled, int batch) {
   constexpr int kBlockSize = 256;        // threads
-  constexpr int kElementsPerBatch = 24;  // of the result, for each batch
+  constexpr int kElementsPerBatch = 24;  // elements of the result, for each batch
   constexpr int kDoubledColumns = 6;     // last axis of "doubled"
-  constexpr int kRow1Count = 4;          // how many row_1 there are
+  constexpr int kRow1Count = 4;          // extent of row_1
   constexpr int kXStride0 = 48;          // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;           // last axis of "x"
-  constexpr int kXOffset = 12;           // between an element and what is read of "x"
+  constexpr int kXOffset = 12;           // offset of the element that is read of "x"
   constexpr int kDoubledStride0 = 24;    // elements per step of axis 0 of "doubled"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * kElementsPerBatch) return;

@@ -8,7 +8,7 @@
 // inputs  : age f32[batch, 1], ids i64[batch, 3], users f32[100, 8], items f32[50, 4],
 //           shops f32[20, 4]
 // outputs : user f32[batch, 9], item f32[batch, 9]
-// launch  : blocks of one part each, one thread per vector of it or element; (batch + 255) / 256 +
+// launch  : one part per block, one thread per vector or element of it; (batch + 255) / 256 +
 //           (batch + 31) / 32 + (batch + 63) / 64 * 2 blocks of 256 threads
 // traffic : reads batch * 28 + min(batch*16, 320) + min(batch*16, 800) + min(batch*32, 3200) bytes,
 //           writes batch * 72 bytes, keeps batch * 64 bytes out of memory
@@ -29,13 +29,13 @@ k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ i
   constexpr int kItemsRows = 50;         // rows of "items"
   constexpr int kItemsColumns = 4;       // last axis of "items"
   constexpr int kShopVectorColumns = 4;  // last axis of "shop_vector"
-  constexpr int kIdsOffset = 2;          // between an element and what is read of "ids"
+  constexpr int kIdsOffset = 2;          // offset of the element that is read of "ids"
   constexpr int kShopsRows = 20;         // rows of "shops"
   constexpr int kShopsColumns = 4;       // last axis of "shops"
   constexpr int kShopVectorPlace = 4;    // where "shop_vector" begins in "item"
-  constexpr int kIdsSite = 1;            // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;          // who reports a bad index: gather
-  constexpr int kIdsSite_3 = 3;          // who reports a bad index: gather
+  constexpr int kIdsSite = 1;            // reported with a bad index: gather
+  constexpr int kIdsSite_2 = 2;          // reported with a bad index: gather
+  constexpr int kIdsSite_3 = 3;          // reported with a bad index: gather
   int block = blockIdx.x;
   const int age_blocks = (batch + kBlockSize - 1) / kBlockSize;
   if (block < age_blocks) {

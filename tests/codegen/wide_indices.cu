@@ -13,9 +13,9 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_add_relu(const float* __restrict__ x, const float* __restrict__ row_tensor,
              float* __restrict__ y, long long batch, long long items, long long n) {
   constexpr int kBlockSize = 256;  // threads
-  constexpr int kElements = 3;     // of the result
+  constexpr int kElements = 3;     // elements of the result
   constexpr int kRow = 3;          // of row
-  constexpr int kYOffset = 3;      // between an element and what is read of "y"
+  constexpr int kYOffset = 3;      // offset of the element that is read of "y"
   const long long i = (long long)blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * min(items, (long long)kElements) * n) return;
   const long long row = i / n;

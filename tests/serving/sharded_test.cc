@@ -219,6 +219,26 @@ TEST_F(ShardedProgram, RefitIsShardingAnew) {
   }
 }
 
+// If an update fails in one part and the others cannot load their old weights again, runs fail until an update succeeds.
+TEST_F(ShardedProgram, NoRunHasWeightsOfTwoVersions) {
+  const std::string path_1 = folder_.Sharded(1, "before"), path_2 = folder_ / "after", damaged = folder_ / "damaged";
+  RunFusec("refit " + path_1 + " --weights " + folder_.Model(2) + " -o " + path_2);
+  fs::copy(path_2, damaged, fs::copy_options::recursive);
+  fs::resize_file(damaged + "/shard_1/weights.safetensors", 4);
+  Program program(path_1, ShardDevices().c_str()), whole(path_2, ShardDevices().c_str());
+  Context context(program), other(whole);
+  const Call call(8, 5);
+  const Answers before = Answer(context, call);
+  EXPECT_NE(ErrorOf([&] { program.UpdateWeights(damaged); }), "no error");
+  EXPECT_EQ(Answer(context, call), before);
+
+  fs::rename(path_1, folder_ / "moved");
+  EXPECT_NE(ErrorOf([&] { program.UpdateWeights(damaged); }), "no error");
+  EXPECT_NE(ErrorOf([&] { Answer(context, call); }).find("weights of two versions"), std::string::npos);
+  program.UpdateWeights(path_2);
+  EXPECT_EQ(Answer(context, call), Answer(other, call));
+}
+
 TEST_F(ShardedProgram, RunsSeeAllOfTheWeightsOrNone) {
   const std::string path_1 = folder_.Sharded(1, "first"), path_2 = folder_ / "second";
   RunFusec("refit " + path_1 + " --weights " + folder_.Model(2) + " -o " + path_2);

@@ -99,9 +99,10 @@ class ShardedDevice : public Device {
     for (size_t i = 0; i < program_.parts.size(); ++i) {
       const Status status = UpdatePart(i, weights->path());
       if (status) continue;
-      for (size_t undone = 0; undone < i; ++undone) FUSEC_RT_TRY(UpdatePart(undone, weights_path_));
+      RollBack(i);
       return status;
     }
+    program_.mixed_weights.clear();
     weights_path_ = weights->path();
     return {};
   }
@@ -159,6 +160,16 @@ class ShardedDevice : public Device {
   }
 
   Device& home() const { return program_.parts.back().program->device(); }
+
+  // Loads the old weights into the first `count` parts again. A part that cannot load them keeps
+  // the new ones, and then no run may start.
+  void RollBack(size_t count) {
+    for (size_t part = 0; part < count; ++part) {
+      const Status status = UpdatePart(part, weights_path_);
+      if (!status && program_.mixed_weights.empty())
+        program_.mixed_weights = status.error().message;
+    }
+  }
 
   Status UpdatePart(size_t part, const std::string& path) {
     return program_.parts[part].program->UpdateWeightsOfPart(path + "/" +

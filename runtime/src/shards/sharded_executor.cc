@@ -107,6 +107,11 @@ Status ShardedExecutor::Bind(const RunBindings& bindings) {
 Status ShardedExecutor::Start(const RunBindings& bindings, void* stream) {
   FUSEC_RT_TRY(Bind(bindings));
   const Gate::Inside inside(program_.runs);
+  if (!program_.mixed_weights.empty())
+    return Fail(FUSEC_BAD_ARTIFACT,
+                "the parts have weights of two versions, because an update failed and the old "
+                "weights could not be loaded again (",
+                program_.mixed_weights, "); update the weights again");
   FUSEC_RT_TRY(links_->Begin(stream));
   const size_t last = contexts_.size() - 1;
   for (size_t part = 0; part < last; ++part)

@@ -27,6 +27,8 @@ struct ShardedProgram {
   std::vector<ProgramPart> parts;  // by step; the last one computes the outputs
   std::vector<int> ordinals = {};  // by part: its GPU; empty on the CPU
   Gate runs = {};                  // runs are inside while they are enqueued; updates close it
+  // Why the parts have weights of two versions, in which case no run may start; else empty.
+  std::string mixed_weights = {};
 };
 
 // Runs the parts of a sharded program, each in its own context. Tensors that are passed between

@@ -73,8 +73,8 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // inputs  : table0 f32[10, 8], table1 f32[20, 8], table2 f32[30, 8], table3 f32[40, 8],
 //           ids0 i64[batch], ids1 i64[batch], ids2 i64[batch], ids3 i64[batch]
 // outputs : rows_tensor f32[batch, 32]
-// launch  : one part per block, one thread per vector or element of it; (batch + 127) / 128 *
-//           4 blocks of 256 threads
+// launch  : one part per block, one thread per vector or element of it; (batch + 127) / 128 * 4
+//           blocks of 256 threads
 // traffic : reads batch * 32 + min(batch*32, 1280) + min(batch*32, 320) + min(batch*32, 640) +
 //           min(batch*32, 960) bytes, writes batch * 128 bytes,
 //           keeps batch * 128 bytes out of memory

@@ -115,7 +115,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
   constexpr int kLanes = 4;                     // elements that a thread accesses at once
   constexpr int kWeightScaledVectors = 512;     // kLanes elements each, of "weight_scaled"
   constexpr int kWeightScaledLineVectors = 16;  // vectors from one gap to the next
-  constexpr int kWeightScaledVectorBytes = 16;  // of kLanes
+  constexpr int kWeightScaledVectorBytes = 16;  // bytes of kLanes elements
   constexpr int kWeightScaledGap = 4;           // unused elements after each run of "weight_scaled"
   constexpr int kBlockSize = 256;               // threads
   constexpr int kWarpSize = 32;                 // threads

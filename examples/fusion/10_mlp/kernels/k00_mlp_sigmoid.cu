@@ -96,7 +96,7 @@ k00_mlp_sigmoid(const float* __restrict__ weight1, const float* __restrict__ x,
   constexpr int kLanes = 4;                // elements that a thread accesses at once
   constexpr int kWeight1Vectors = 64;      // kLanes elements each, of "weight1"
   constexpr int kWeight1LineVectors = 4;   // vectors from one gap to the next
-  constexpr int kWeight1VectorBytes = 16;  // of kLanes
+  constexpr int kWeight1VectorBytes = 16;  // bytes of kLanes elements
   constexpr int kWeight1Gap = 4;           // unused elements after each run of "weight1"
   constexpr int kActive0Columns = 16;      // last axis of "active0"
   constexpr int kMatmulDepthVectors = 4;   // kLanes terms each, of each sum of "matmul"

@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_attention_many_rows(const float* __restrict__ query, const float* __restrict__ key,
                         const float* __restrict__ value, float* __restrict__ y, int batch) {
   constexpr int kRowsPerBlock = 4;  // rows per block
-  constexpr int kRowsPerBatch = 2;  // of the results, for each batch
+  constexpr int kRowsPerBatch = 2;  // rows of the results, for each batch
   // for one row of "scores", with 4 unused after every 16, against bank conflicts
   constexpr int kScoresPlaces = 320;
   constexpr int kScoresElements = 256;      // elements of one row of "scores"
