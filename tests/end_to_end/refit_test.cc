@@ -123,7 +123,7 @@ TEST_F(Refit, TensorsOfAFileReplaceInitializersOfTheirNames) {
   ASSERT_TRUE(WriteWeights(weights, {{"table", &table}, {"tabel", &table}}));
   child = Fusec({"refit", a, "--weights", weights, "--model", model});
   EXPECT_EQ(child.exit_code, 0) << child.errors;
-  EXPECT_NE(child.errors.find("name: \"tabel\" (did you mean \"table\"?)"), std::string::npos)
+  EXPECT_NE(child.errors.find("has: \"tabel\" (did you mean \"table\"?)"), std::string::npos)
       << child.errors;
 }
 
