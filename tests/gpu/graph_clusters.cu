@@ -1,13 +1,14 @@
-// What a kernel node of a CUDA graph launches after cuGraphExecKernelNodeSetParams has given it a
-// function with other clusters of blocks: why OperationGraph keeps these apart.
+// Shows what a kernel node of a CUDA graph launches after cuGraphExecKernelNodeSetParams has given
+// it a function with another cluster size. This is why OperationGraph does not reuse a node for
+// kernels of another cluster size.
 //
 //   nvcc -arch=sm_90a -cubin -o graph_clusters.cubin tests/gpu/graph_clusters.cu
 //   nvcc -arch=sm_90a -o graph_clusters tests/gpu/graph_clusters.cu -lcuda
 //   ./graph_clusters graph_clusters.cubin
 //
-// Each node is made for kMadeFor blocks and launched, then given another function and grid and
-// launched again, then given the first ones back. Prints how many blocks ran and how many their
-// clusters had; -1 where none ran.
+// Each node is created for kMadeFor blocks and launched, then given another function and grid and
+// launched again, then given the first function and grid again. Prints how many blocks ran and the
+// size of their clusters, or -1 if no block ran.
 #include <cuda.h>
 
 #include <cstdio>

@@ -1,11 +1,11 @@
-// What a GPU reads at most from places chosen evenly: rows of 64 to 512 bytes of a table that no
-// cache holds, their places known beforehand, nothing written. Look-ups of an embedding cannot be
-// faster.
+// Measures the greatest bandwidth with which a GPU reads uniformly random rows of 64 to 512 bytes
+// of a table that is larger than its caches. The row numbers are prepared beforehand and nothing is
+// written, so embedding look-ups cannot be faster.
 //
 //   nvcc -O3 -arch=native -o random_reads tests/gpu/random_reads.cu && ./random_reads
 //
-// Prints, for each size of a row and number of loads that a thread has under way, the best of
-// blocks of 128 to 1024 threads.
+// Prints the best bandwidth over blocks of 128 to 1024 threads, for each row size and number of
+// loads in flight per thread.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -24,7 +24,7 @@
 constexpr size_t kTableBytes = size_t{4} << 30, kReadBytes = size_t{1} << 30;
 constexpr int kWordBytes = 16;
 
-// Neighbouring threads read the words of a row; each has kLoads of them under way.
+// Consecutive threads read the words of a row; each thread has kLoads loads in flight.
 template <int kLoads>
 __global__ void ReadRows(const uint4* table, const unsigned* rows, unsigned count, int row_words,
                          unsigned* sink) {
