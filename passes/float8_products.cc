@@ -32,15 +32,13 @@ Numbers NormalNumbers(int64_t count) {
   return numbers;
 }
 
-// Rounds `count` numbers to fp8, scaled by a power of two so that the largest is in 128 .. 256.
-void RoundInUnit(double* numbers, int64_t count) {
-  constexpr int kBits = 7;
+// Rounds `count` numbers to fp8 as the ops do that the pass makes.
+void RoundToFloat8(double* numbers, int64_t count) {
   double greatest = 0;
   for (int64_t i = 0; i < count; ++i) greatest = std::max(greatest, std::abs(numbers[i]));
-  if (greatest == 0) return;
-  const double unit = std::ldexp(1.0, std::ilogb(greatest) - kBits);
+  const double factor = Float8Factor(greatest);
   for (int64_t i = 0; i < count; ++i)
-    numbers[i] = E4M3ToDouble(DoubleToE4M3(numbers[i] / unit)) * unit;
+    numbers[i] = E4M3ToDouble(DoubleToE4M3(numbers[i] * factor)) / factor;
 }
 
 double Dot(const double* a, const double* b, int64_t count) {
@@ -53,7 +51,7 @@ double Dot(const double* a, const double* b, int64_t count) {
 double ErrorInFloat8(const TensorData& weights, int64_t columns, int64_t k) {
   const Numbers rows = NormalNumbers(kSampledRows * k);
   Numbers rounded = rows;
-  for (int64_t row = 0; row < kSampledRows; ++row) RoundInUnit(&rounded[row * k], k);
+  for (int64_t row = 0; row < kSampledRows; ++row) RoundToFloat8(&rounded[row * k], k);
   double distance = 0, norm = 0;
   const int64_t sampled = std::min(columns, kMostSampledColumns);
   Numbers column(k), rounded_column;
@@ -61,7 +59,7 @@ double ErrorInFloat8(const TensorData& weights, int64_t columns, int64_t k) {
     const int64_t first = i * columns / sampled * k;
     for (int64_t j = 0; j < k; ++j) column[j] = weights.GetDouble(first + j);
     rounded_column = column;
-    RoundInUnit(rounded_column.data(), k);
+    RoundToFloat8(rounded_column.data(), k);
     for (int64_t row = 0; row < kSampledRows; ++row) {
       const double exact = Dot(&rows[row * k], column.data(), k);
       const double found = Dot(&rounded[row * k], rounded_column.data(), k);

@@ -1,5 +1,6 @@
 #include "compiler/ir/dtype.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -133,6 +134,13 @@ uint8_t DoubleToE4M3(double value) {
   const double magnitude = std::abs(value);
   const int bits = magnitude >= kLargestValue ? kLargest : RoundedBits(magnitude, kE4M3);
   return static_cast<uint8_t>(sign | bits);
+}
+
+double Float8Factor(double greatest) {
+  constexpr int kBits = 7, kLeast = -119;  // a factor of smaller numbers would have no reciprocal
+  if (!std::isfinite(greatest)) return std::numeric_limits<double>::quiet_NaN();
+  const int exponent = greatest == 0 ? kLeast : std::max(std::ilogb(greatest), kLeast);
+  return std::ldexp(1.0, kBits - exponent);
 }
 
 }  // namespace fusec

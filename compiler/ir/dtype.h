@@ -29,5 +29,8 @@ uint16_t DoubleToBFloat16(double value);
 // magnitudes saturate to 448.
 double E4M3ToDouble(uint8_t bits);
 uint8_t DoubleToE4M3(double value);
+// The power of two by which numbers are multiplied before they are rounded to E4M3, if `greatest`
+// is the greatest of their magnitudes: it brings that to 128 to 256. NaN if it is not finite.
+double Float8Factor(double greatest);
 
 }  // namespace fusec

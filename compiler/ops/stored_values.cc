@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/view_support.h"
@@ -63,23 +62,16 @@ struct ToE4M3Op {
 };
 FUSEC_DEFINE_OP(ToE4M3)
 
-// The factor by which numbers of greatest magnitude x are multiplied before they are rounded to
-// E4M3: the power of two that scales x to 128..256. NaN if x is not finite.
+// Float8Factor of each element's magnitude.
 struct Float8FactorOp {
   static InferResult Infer(const InferContext& context) {
     FUSEC_TRY(CheckFloats(context.operand(0)));
     return std::vector<TensorType>{context.operand(0)};
   }
   static Result<void> Reference(ReferenceContext& context) {
-    constexpr int kBits = 7, kLeast = -119;  // a smaller exponent's factor would have no reciprocal
     const ReferenceTensor& x = context.input(0);
-    for (int64_t i = 0; i < x.element_count(); ++i) {
-      const double greatest = std::abs(x.reals[i]);
-      const int exponent = greatest > 0 ? std::max(std::ilogb(greatest), kLeast) : kLeast;
-      context.output().reals[i] = std::isfinite(greatest)
-                                      ? std::ldexp(1.0, kBits - exponent)
-                                      : std::numeric_limits<double>::quiet_NaN();
-    }
+    for (int64_t i = 0; i < x.element_count(); ++i)
+      context.output().reals[i] = Float8Factor(std::abs(x.reals[i]));
     return {};
   }
   static Scalar Lower(LowerContext& context) {

@@ -108,15 +108,16 @@ int64_t BlockSharedBytes(ArrayRef<std::string> targets, const std::string& matmu
   return least == INT64_MAX ? 0 : least;
 }
 
-// The targets whose GPU cannot multiply fp8 matrices.
-std::vector<std::string> WithoutFloat8(ArrayRef<std::string> targets) {
-  std::vector<std::string> without;
+// The first target whose GPU cannot multiply fp8 matrices; nullopt if there is none, or if the
+// products are not to be in fp8.
+std::optional<std::string> TargetWithoutFloat8(ArrayRef<std::string> targets,
+                                               const std::string& matmul_precision) {
+  if (matmul_precision != "fp8") return std::nullopt;
   for (const std::string& target : targets) {
-    const PlanOptions plan = PlanFor(target, "fp8");
-    if (plan.target == TargetKind::kGpu && !plan.gpu->has.warpgroup_products)
-      without.push_back(target);
+    const PlanOptions plan = PlanFor(target, matmul_precision);
+    if (plan.target == TargetKind::kGpu && !plan.gpu->has.warpgroup_products) return target;
   }
-  return without;
+  return std::nullopt;
 }
 
 // Warnings of adapters whose merged weights would not be finite.
@@ -248,11 +249,10 @@ Result<SimplifiedModel> SimplifyModel(const CompileOptions& options) {
                      options.table_cache,
                      BlockSharedBytes(targets, options.matmul_precision),
                      options.float8_budget};
-  if (const auto without = WithoutFloat8(targets);
-      options.matmul_precision == "fp8" && !without.empty()) {
+  if (const auto without = TargetWithoutFloat8(targets, options.matmul_precision)) {
     manager.options.has_float8_products = false;
     contents.warnings.push_back("no matrix product uses fp8 (--matmul-precision fp8): target " +
-                                without[0] + " cannot multiply such numbers, sm_90a can");
+                                *without + " cannot multiply such numbers, sm_90a can");
   }
   manager.dump_directory = options.dump_ir_directory;
   TableTracker tables(graph, manager.options.constant_names);

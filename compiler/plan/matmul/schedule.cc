@@ -122,17 +122,7 @@ int Warpgroup::SharedBytes(Arithmetic arithmetic) const {
 // A panel holds halves: of split floats it has 64 numbers of a row, which take 256 bytes in the
 // left operand.
 int Warpgroup::ChunkBytes(Arithmetic arithmetic) {
-  switch (arithmetic) {
-    case Arithmetic::kTf32:
-    case Arithmetic::kHalf:
-      break;
-    case Arithmetic::kFloat8:
-    case Arithmetic::kShortFloat8:
-      break;
-    case Arithmetic::kSplit:
-      return 2 * kPanelBytes;
-  }
-  return kPanelBytes;
+  return arithmetic == Arithmetic::kSplit ? 2 * kPanelBytes : kPanelBytes;
 }
 
 int64_t Warpgroup::Chunks(const MatMulPlan& matmul, Arithmetic arithmetic) {
