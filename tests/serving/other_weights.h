@@ -3,7 +3,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -19,8 +18,9 @@ inline std::string WithOtherWeights(const std::string& artifact, const std::stri
                                     float factor) {
   namespace fs = std::filesystem;
   const auto read = [](const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), {});
+    std::string bytes(fs::file_size(path), '\0');
+    std::ifstream(path, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return bytes;
   };
   fs::remove_all(folder);
   fs::copy(artifact, folder, fs::copy_options::recursive);
