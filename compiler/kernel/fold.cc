@@ -28,6 +28,17 @@ CExpr ExtremeLiteral(Dtype dtype, bool highest) {
   return Literal(highest ? top : -top - 1, dtype);
 }
 
+// So many lanes have one-byte codes, or smaller ones.
+constexpr int64_t kManyLanes = 16;
+
+// Lets ptxas use registers for codes that are loaded ahead. Otherwise it keeps to 64 registers,
+// which the sums of so many lanes nearly fill, and moves the loads of a group of rows between the
+// conversions of the rows before (tests/gpu/results/2026-11-28-h200-registers-of-bags.txt).
+void LetLoadsRunAhead(KernelPlan& plan) {
+  constexpr int kThreadsTogether = 768;  // of a multiprocessor, with 80 registers each
+  plan.blocks_together = std::max(1, kThreadsTogether / plan.block_size);
+}
+
 }  // namespace
 
 CExpr Combined(const std::string& how, Dtype dtype, const CExpr& a, const CExpr& b) {
@@ -105,6 +116,7 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
       continue;
     }
     const auto count = loop.last.empty() ? loop.dims[axis].AsConstant() : std::nullopt;
+    if (by_lanes && count && builder.lanes()->count >= kManyLanes) LetLoadsRunAhead(builder.plan());
     for (Statement& statement : WithRowsTogether(builder, std::move(header), lasts[axis], count))
       builder.Append(std::move(statement));
   }

@@ -16,7 +16,7 @@
 // traffic : reads batch * 32 + min(batch*128, 1600) + min(batch*16, 120) + min(batch*32, 320) * 2 +
 //           min(batch*32, 400) + min(batch*64, 480) bytes, writes batch * 256 bytes,
 //           keeps batch * 3440 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 3)
 k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
                                   const unsigned char* __restrict__ users,
                                   const float* __restrict__ user_factors,

@@ -15,7 +15,7 @@
 // traffic : reads batch * 96 + min(batch*32, 32) + min(batch*32, 40) + min(batch*32, 48) +
 //           min(batch*64, 64) + min(batch*64, 80) + min(batch*64, 96) bytes,
 //           writes batch * 192 bytes, keeps batch * 2784 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 3)
 k00_gather_embedding_bag_concat(const __grid_constant__ Tables<unsigned char, 3> tables,
                                 const __grid_constant__ Tables<float, 3> tables_2,
                                 const long long* __restrict__ ids, float* __restrict__ features,
