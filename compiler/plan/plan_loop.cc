@@ -1,10 +1,10 @@
 #include <algorithm>
 
+#include "compiler/kernel/prefetch_rows.h"
+#include "compiler/plan/loop_segments.h"
 #include "compiler/plan/part_names.h"
-#include "compiler/plan/part_run.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/pooled_lanes.h"
-#include "compiler/region/stack_parts.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -15,38 +15,17 @@ constexpr int64_t kFewElements = 1 << 15;   // less than half a wave of threads 
 constexpr int64_t kMostRowsOfBlock = 4096;  // on the CPU
 constexpr int64_t kMostLanes = 256;  // totals of the columns of a row that a CPU thread keeps
 
-// The elements of one value, and their place in an output. A concatenation or a stack becomes one
-// segment per part, so that no element has to determine which part it belongs to.
-struct Segment {
-  const Value* value = nullptr;
-  int output = 0;
-  Exprs offset;  // of the first element; has the output's rank
-  const Shape& shape() const { return value->type.shape; }
-};
-
-// Segments of one shape share their loops. A run of similar parts is one segment and a loop over
-// them.
-struct Group {
-  std::vector<Segment> segments;
-  std::shared_ptr<PartRun> run;  // null if the group is no run
-  int64_t run_axis = 0;
-
-  const Shape& shape() const { return segments.front().shape(); }
-  int parts() const { return run ? run->count : 1; }
-};
-
 class LoopPlanner {
  public:
   LoopPlanner(const Node& region, KernelBuilder& builder)
-      : region_(region), builder_(builder), lowering_(region, builder) {}
+      : LoopPlanner(region, builder, SegmentsOf(region)) {}
 
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
-    CollectSegments();
-    for (const Group& group : groups_) {
+    for (const LoopGroup& group : segments_.groups) {
       if (group.run) tables_.Declare(builder_, *group.run);
     }
-    if (IsSingle() && IsFlat())
+    if (segments_.IsSingle() && IsFlat())
       PlanFlat();
     else
       PlanRows();
@@ -55,57 +34,15 @@ class LoopPlanner {
   }
 
  private:
-  void CollectSegments() {
-    const Graph& body = *region_.body;
-    for (size_t i = 0; i < body.outputs.size(); ++i) {
-      const Value* value = body.outputs[i];
-      Exprs start(value->type.rank(), 0);
-      std::vector<const Value*> stacked = {value};
-      if (body.outputs.size() == 1 && !StackedParts(value).empty()) stacked = StackedParts(value);
-      for (size_t part = 0; part < stacked.size(); ++part) {
-        if (part > 0) start[0] = static_cast<int64_t>(part);
-        SplitValue(stacked[part], static_cast<int>(i), start);
-      }
-    }
-    const int most = std::max(groups_[0].segments[0].value->type.rank() - 1, 0);
-    lead_ = IsSingle() ? most : std::min(lead_, most);
-  }
+  LoopPlanner(const Node& region, KernelBuilder& builder, LoopSegments segments)
+      : region_(region),
+        builder_(builder),
+        lowering_(region, builder),
+        segments_(std::move(segments)) {}
 
-  bool IsSingle() const { return groups_.size() == 1 && !groups_[0].run; }
-
-  // Adds the segments of `value`, which begins at `at` in the output.
-  void SplitValue(const Value* value, int output, Exprs at) {
-    const Node* producer = value->producer;
-    if (!producer || producer->kind != OpKind::kConcat || producer->Int("axis") == 0)
-      return AddSegment({value, output, at});
-    const int64_t axis = producer->Int("axis");
-    lead_ = std::min<int>(lead_, static_cast<int>(axis));
-    const std::vector<const Value*> parts(producer->operands.begin(), producer->operands.end());
-    Expr& offset = at[at.size() - value->type.rank() + axis];
-    for (size_t k = 0; k < parts.size();) {
-      auto run = FindPartRun(region_, ArrayRef(parts).drop_front(k));
-      const size_t taken = run ? run->count : 1;
-      if (run)
-        groups_.push_back(
-            {{{parts[k], output, Exprs(at)}}, std::make_shared<PartRun>(std::move(*run)), axis});
-      else
-        AddSegment({parts[k], output, at});
-      for (size_t end = k + taken; k < end; ++k) offset = offset + parts[k]->type.shape[axis];
-    }
-  }
-
-  void AddSegment(const Segment& segment) {
-    for (Group& group : groups_) {
-      const bool fits = !group.run && group.shape() == segment.shape() &&
-                        group.segments.front().output != segment.output;
-      if (fits) return group.segments.push_back(segment);
-    }
-    groups_.push_back({{segment}, nullptr, 0});
-  }
-
-  void StoreGroup(const Group& group, ArrayRef<Expr> index) {
+  void StoreGroup(const LoopGroup& group, ArrayRef<Expr> index) {
     if (group.run) return StorePart(group, index);
-    for (const Segment& segment : group.segments) {
+    for (const LoopSegment& segment : group.segments) {
       const auto place = PlaceOfPart(builder_, region_.result(segment.output), segment.offset,
                                      ModelName(segment.value->name));
       lowering_.Store(segment.output, Shifted(index, segment.offset),
@@ -120,8 +57,8 @@ class LoopPlanner {
   }
 
   // Stores one element of part number `part` of a run.
-  void StorePart(const Group& group, ArrayRef<Expr> index) {
-    const Segment& segment = group.segments[0];
+  void StorePart(const LoopGroup& group, ArrayRef<Expr> index) {
+    const LoopSegment& segment = group.segments[0];
     RegionLowering lowering(*group.run->region, builder_);
     const Value* result = region_.result(segment.output);
     const auto first = PlaceOfPart(builder_, result, segment.offset, "parts");
@@ -139,26 +76,25 @@ class LoopPlanner {
   Trial Try(function_ref<void(LoopPlanner&)> plan) const {
     std::vector<IndexSite> sites;
     KernelBuilder trial(builder_, sites);
-    LoopPlanner planner(region_, trial);
-    planner.groups_ = groups_;
-    planner.lead_ = lead_;
+    LoopPlanner planner(region_, trial, segments_);
     plan(planner);
     return {trial.expressions().wrote_division(), planner.lowering_.loads()};
   }
 
   // Whether a single position can index every access, so that no load or store needs a division.
   bool IsFlat() const {
-    const Shape& shape = groups_[0].shape();
+    const Shape& shape = segments_.groups[0].shape();
     if (shape.size() < 2) return true;
     return !Try([&](LoopPlanner& planner) {
               KernelBuilder& trial = planner.builder_;
               trial.DefineVariable("i", 0, Product(shape) - 1);
-              planner.StoreGroup(groups_[0], Delinearize(Variable("i"), shape, trial.ranges()));
+              planner.StoreGroup(segments_.groups[0],
+                                 Delinearize(Variable("i"), shape, trial.ranges()));
             }).divides;
   }
 
   void PlanFlat() {
-    const Shape& shape = groups_[0].shape();
+    const Shape& shape = segments_.groups[0].shape();
     const Expr total = Product(shape);
     const bool is_gpu = builder_.target() == TargetKind::kGpu;
     if (const int64_t lanes = is_gpu ? FlatLanes(total) : 1; lanes > 1)
@@ -167,21 +103,21 @@ class LoopPlanner {
     const auto index = Delinearize(Variable("i"), shape, builder_.ranges());
     if (is_gpu) {
       OneThreadPerElement(total, Elements());
-      StoreGroup(groups_[0], index);
+      StoreGroup(segments_.groups[0], index);
       return;
     }
     const int64_t chunk = CpuBlockElements(builder_);
     ChunkOfBlock(total, "first", "last", chunk);
     builder_.Open();
     builder_.DefineVariable("i", 0, total - 1);
-    StoreGroup(groups_[0], index);
+    StoreGroup(segments_.groups[0], index);
     builder_.CloseFor(LoopHeader(builder_, "i", "first", "last"));
     builder_.plan().launch_in_words = "blocks of " + std::to_string(chunk) + " elements";
   }
 
   // How many consecutive elements a thread computes: 1 if more would need divisions or more loads.
   int64_t FlatLanes(const Expr& total) const {
-    const int64_t lanes = LanesOf(groups_[0], {total});
+    const int64_t lanes = LanesOf(segments_.groups[0], {total});
     if (lanes == 1 || IsSmall(total)) return 1;
     const Trial trial = Try([&](LoopPlanner& planner) { planner.PlanFlatVectors(lanes); });
     return !trial.divides && ServesLoads(trial) ? lanes : 1;
@@ -189,11 +125,11 @@ class LoopPlanner {
 
   // Like PlanFlat, with one thread per vector.
   void PlanFlatVectors(int64_t lanes) {
-    const Shape& shape = groups_[0].shape();
+    const Shape& shape = segments_.groups[0].shape();
     OneThreadPerVector(Product(shape), lanes, {});
     builder_.expressions().NameFactor("i", lanes, LanesName(lanes));
     const Expr position = Variable("i") * lanes + OpenVector(lanes);
-    StoreGroup(groups_[0], Delinearize(position, shape, builder_.ranges()));
+    StoreGroup(segments_.groups[0], Delinearize(position, shape, builder_.ranges()));
     builder_.CloseLanes();
   }
 
@@ -242,20 +178,20 @@ class LoopPlanner {
     builder_.DefineVariable(last, 0, total);
   }
 
-  SizeNames Elements() const { return part_names_.Elements(groups_[0].segments[0].value); }
+  SizeNames Elements() const { return part_names_.Elements(segments_.groups[0].segments[0].value); }
 
   Shape Lead() const {
-    const Shape& shape = groups_[0].shape();
-    return Shape(shape.begin(), shape.begin() + lead_);
+    const Shape& shape = segments_.groups[0].shape();
+    return Shape(shape.begin(), shape.begin() + segments_.lead);
   }
-  Shape Inner(ShapeRef shape) const { return Shape(shape.begin() + lead_, shape.end()); }
+  Shape Inner(ShapeRef shape) const { return Shape(shape.begin() + segments_.lead, shape.end()); }
 
   // Rows are the leading dims that all segments share. Each group of segments loops over its own
   // inner dims.
   void PlanRows() {
     if (builder_.target() == TargetKind::kCpu)
       PlanCpuRows();
-    else if (IsSingle())
+    else if (segments_.IsSingle())
       PlanGpuGrid();
     else
       PlanGpuSegments();
@@ -264,7 +200,7 @@ class LoopPlanner {
   void PlanCpuRows() {
     const Expr rows = Product(Lead());
     Expr inner_total = 0;
-    for (const Group& group : groups_)
+    for (const LoopGroup& group : segments_.groups)
       inner_total = inner_total + Product(Inner(group.shape())) * group.parts();
     const int64_t inner_high = std::max<int64_t>(1, builder_.ranges().IntervalOf(inner_total).high);
     const int64_t chunk =
@@ -274,7 +210,7 @@ class LoopPlanner {
     builder_.Open();
     builder_.DefineVariable("row", 0, rows - 1);
     const auto lead = Coordinates(builder_, Variable("row"), Lead(), "row");
-    for (const Group& group : groups_) {
+    for (const LoopGroup& group : segments_.groups) {
       const Shape inner = Inner(group.shape());
       Exprs index = lead;
       std::vector<Statement> headers;
@@ -293,31 +229,87 @@ class LoopPlanner {
         const std::string variable =
             i + 1 == inner.size() ? "column" : "inner_" + std::to_string(i);
         const Value* value = group.segments[0].value;
-        const CExpr extent = builder_.Write(inner[i], Only(part_names_.Extent(value, lead_ + i)));
+        CExpr extent =
+            builder_.Write(inner[i], Only(part_names_.Extent(value, segments_.lead + i)));
         index.push_back(Variable(variable));
-        const int64_t count = inner[i].AsConstant().value_or(kMostLanes + 1);
+        int64_t count = inner[i].AsConstant().value_or(kMostLanes + 1);
+        const int64_t piece = i + 1 == inner.size() ? PieceOf(group) : 0;
+        if (piece > 0) {
+          OpenPieces(count / piece, headers);
+          index.back() = Variable("piece") * piece + Variable(variable);
+          extent = builder_.Write(piece, Only({0, "piece", "columns of a piece"}));
+          count = piece;
+        }
         if (i + 1 == inner.size() && count > 0 && count <= kMostLanes) {
           builder_.OpenLanes({variable, count, false, "", extent});
           continue;
         }
         headers.push_back(LoopHeader(builder_, variable, 0, extent));
         builder_.Open();
-        builder_.DefineVariable(variable, 0, inner[i] - 1);
+        builder_.DefineVariable(variable, 0, (piece > 0 ? Expr(piece) : inner[i]) - 1);
       }
       StoreGroup(group, index);
       if (builder_.lanes()) builder_.CloseLanes();
       for (auto header = headers.rbegin(); header != headers.rend(); ++header)
         builder_.CloseFor(*header);
     }
-    builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
+    CloseRowsOnCpu(builder_, region_, LoopHeader(builder_, "row", "first_row", "last_row"),
+                   WriteSize(builder_, rows, CountOf("rows", "rows of the result")));
+  }
+
+  void OpenPieces(int64_t pieces, std::vector<Statement>& headers) {
+    const CExpr count = builder_.Write(pieces, Only({0, "pieces", "of a row of the result"}));
+    headers.push_back(LoopHeader(builder_, "piece", 0, count));
+    builder_.Open();
+    builder_.DefineVariable("piece", 0, pieces - 1);
+  }
+
+  // The columns of the pieces that a CPU thread computes one after the other, if the last axis is a
+  // view of two axes and positions in both would need divisions in each column; else 0.
+  //
+  //   rows [batch, 26, 16] flattened to [batch, 416]: 26 pieces of 16 columns
+  int64_t PieceOf(const LoopGroup& group) const {
+    const auto columns = group.shape().back().AsConstant();
+    if (!columns || group.run || !DividesByPieces(group, 0)) return 0;
+    for (const auto& node : region_.body->nodes) {
+      if (node->kind != OpKind::kReshape || node->operand(0)->type.rank() == 0) continue;
+      const int64_t piece = node->operand(0)->type.shape.back().AsConstant().value_or(0);
+      if (piece > 1 && piece < *columns && *columns % piece == 0 && !DividesByPieces(group, piece))
+        return piece;
+    }
+    return 0;
+  }
+
+  // Whether an element of the group needs divisions, given its coordinates: the last one as a
+  // column, or as a piece and a column of the piece.
+  bool DividesByPieces(const LoopGroup& group, int64_t piece) const {
+    return Try([&](LoopPlanner& planner) {
+             KernelBuilder& trial = planner.builder_;
+             const Shape& shape = group.shape();
+             Exprs index;
+             for (size_t i = 0; i < shape.size(); ++i) {
+               const bool is_last = i + 1 == shape.size();
+               const Expr extent = is_last && piece > 0 ? Expr(piece) : shape[i];
+               const std::string variable = "axis_" + std::to_string(i);
+               index.push_back(
+                   extent.IsConstant(1) ? Expr(0) : trial.DefineVariable(variable, 0, extent - 1));
+             }
+             if (piece > 0)
+               index.back() =
+                   trial.DefineVariable("piece", 0, *shape.back().AsConstant() / piece - 1) *
+                       piece +
+                   index.back();
+             planner.StoreGroup(group, index);
+           })
+        .divides;
   }
 
   // How many consecutive elements a thread computes. That is 16 bytes of the widest result, or
   // `at_least` elements if that is more, or what the launch shape requests; fewer if not all of
   // `extents` are multiples of it, at least 8 bytes; else 1.
-  int64_t LanesOf(const Group& group, ArrayRef<Expr> extents, int64_t at_least = 0) const {
+  int64_t LanesOf(const LoopGroup& group, ArrayRef<Expr> extents, int64_t at_least = 0) const {
     int bytes = 2;
-    for (const Segment& segment : group.segments)
+    for (const LoopSegment& segment : group.segments)
       bytes = std::max(bytes, DtypeBytes(region_.body->outputs[segment.output]->type.dtype));
     const int64_t most = builder_.shape().lanes > 0 ? builder_.shape().lanes
                                                     : std::max<int64_t>(16 / bytes, at_least);
@@ -332,11 +324,11 @@ class LoopPlanner {
   }
 
   // The same for rows, and the parts that a group writes, which must begin and end at multiples.
-  int64_t LanesOfRows(const Group& group) const {
+  int64_t LanesOfRows(const LoopGroup& group) const {
     const Shape inner = Inner(group.shape());
     if (inner.empty() || !Product(inner).AsConstant()) return 1;
     Exprs extents = {inner.back()};
-    for (const Segment& segment : group.segments) {
+    for (const LoopSegment& segment : group.segments) {
       extents.push_back(region_.body->outputs[segment.output]->type.shape.back());
       if (segment.offset.back() != 0) extents.push_back(segment.offset.back());
     }
@@ -355,25 +347,26 @@ class LoopPlanner {
   }
 
   void PlanGpuGrid() {
-    const Shape& shape = groups_[0].shape();
-    if (const int64_t lanes = LanesOfRows(groups_[0]); lanes > 1 && !IsSmall(Product(shape))) {
+    const Shape& shape = segments_.groups[0].shape();
+    if (const int64_t lanes = LanesOfRows(segments_.groups[0]);
+        lanes > 1 && !IsSmall(Product(shape))) {
       const Trial trial = Try([&](LoopPlanner& planner) { planner.PlanGpuVectors(lanes); });
       if (ServesLoads(trial)) return PlanGpuVectors(lanes);
     }
     builder_.DefineVariable("i", 0, Product(shape) - 1);
     OneThreadPerElement(Product(shape), Elements());
-    const Value* value = groups_[0].segments[0].value;
-    StoreElementOfRow(groups_[0], 1, Only(part_names_.Extent(value, lead_)));
+    const Value* value = segments_.groups[0].segments[0].value;
+    StoreElementOfRow(segments_.groups[0], 1, Only(part_names_.Extent(value, segments_.lead)));
   }
 
   // Like PlanGpuGrid, with one thread per vector of a row.
   void PlanGpuVectors(int64_t lanes) {
-    const Shape& shape = groups_[0].shape();
+    const Shape& shape = segments_.groups[0].shape();
     const Expr vectors = *shape.back().AsConstant() / lanes;
     const SizeName of_row = {*vectors.AsConstant(), "vectors_per_row",
                              LanesName(lanes).ToString() + " elements each"};
     OneThreadPerVector(Product(shape), lanes, {of_row});
-    StoreElementOfRow(groups_[0], lanes, Only(of_row));
+    StoreElementOfRow(segments_.groups[0], lanes, Only(of_row));
   }
 
   // Each group has its own blocks, and so has each part of a run. The blocks of a part read one
@@ -384,19 +377,19 @@ class LoopPlanner {
     plan.blocks = 0;
     plan.launch_in_words = "one part per block, one thread per vector or element of it";
     // The groups with the longest threads start first, so that no long block runs alone at the end.
-    const auto folded = [&](const Group& group) {
+    const auto folded = [&](const LoopGroup& group) {
       return FoldedElements(group.segments[0].value, builder_.ranges());
     };
-    std::stable_sort(groups_.begin(), groups_.end(),
+    std::stable_sort(segments_.groups.begin(), segments_.groups.end(),
                      [&](const auto& a, const auto& b) { return folded(a) > folded(b); });
-    if (groups_.size() == 1)
+    if (segments_.groups.size() == 1)
       builder_.AppendLet("block", BlockNumber(builder_));
     else
       builder_.Declare(builder_.index_type(), "block", BlockNumber(builder_));
-    for (const Group& group : groups_) {
-      const bool is_last = &group == &groups_.back();
+    for (const LoopGroup& group : segments_.groups) {
+      const bool is_last = &group == &segments_.groups.back();
       const int64_t lanes = LanesOfRows(group);
-      const SizeNames names = part_names_.Row(group.segments[0].value, lead_, lanes,
+      const SizeNames names = part_names_.Row(group.segments[0].value, segments_.lead, lanes,
                                               lanes > 1 ? LanesName(lanes) : CExpr(), 1);
       const Expr total =
           Product(Lead()) * FloorDiv(Product(Inner(group.shape())), lanes, builder_.ranges());
@@ -430,7 +423,7 @@ class LoopPlanner {
 
   // Stores element number `i` of a group, or vector number `i` of `lanes` elements. `names` are the
   // names of the sizes of a row.
-  void StoreElementOfRow(const Group& group, int64_t lanes, const SizeNames& names) {
+  void StoreElementOfRow(const LoopGroup& group, int64_t lanes, const SizeNames& names) {
     const Shape inner = Inner(group.shape());
     const Expr i = Variable("i");
     const Expr per_row = FloorDiv(Product(inner), lanes, builder_.ranges());
@@ -451,7 +444,7 @@ class LoopPlanner {
   // The leading coordinates of the element that thread `i` computes; a row has `per_row` elements.
   Exprs RowOfThread(const Expr& per_row, const SizeNames& names) {
     const Expr rows = Product(Lead());
-    if (rows.IsConstant(1)) return Exprs(lead_, 0);
+    if (rows.IsConstant(1)) return Exprs(segments_.lead, 0);
     LocalCoordinate("row", FloorDiv(Variable("i"), per_row, builder_.ranges()), rows, names);
     return Coordinates(builder_, Variable("row"), Lead(), "row");
   }
@@ -484,10 +477,9 @@ class LoopPlanner {
   const Node& region_;
   KernelBuilder& builder_;
   RegionLowering lowering_;
-  std::vector<Group> groups_;
+  LoopSegments segments_;
   PartTables tables_;
   const PartNames part_names_{region_, builder_};
-  int lead_ = 1 << 20;
 };
 
 }  // namespace

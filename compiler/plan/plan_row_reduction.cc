@@ -4,6 +4,7 @@
 
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
+#include "compiler/kernel/prefetch_rows.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/row_walk.h"
 #include "compiler/support/check.h"
@@ -48,7 +49,8 @@ class RowReductionPlanner {
           CpuBlockElements(builder_) / std::max<int64_t>(1, length_high), 1, 4096);
       OpenChunkOfRows(rows, chunk);
       PlanRow(Team::kThread);
-      builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
+      CloseRowsOnCpu(builder_, region_, LoopHeader(builder_, "row", "first_row", "last_row"),
+                     WriteSize(builder_, rows, Rows()));
     } else {
       const Team team = ChooseTeam(length_high);
       if (team == Team::kThread)

@@ -68,6 +68,27 @@ std::string StepsText(const BenchReport& report, const Measurement& m) {
          " us in all\n" + FormatTable(rows, "lrrrrrrrrrr");
 }
 
+std::string CachesText(const Measurement& m) {
+  std::vector<std::vector<std::string>> rows = {
+      {"table in host memory", "rows", "in the cache", "hit rate", "over the bus per look-up"}};
+  for (const CacheUse& cache : m.caches) {
+    rows.push_back({cache.table, std::to_string(cache.rows), std::to_string(cache.cached_rows),
+                    Percent(cache.HitRate(), 1), Fixed(cache.BusBytes(), 1) + " B"});
+  }
+  return "\n  " + DimsText(m.dims) + ": look-ups that caches on the GPU answered\n" +
+         FormatTable(rows, "lrrrr");
+}
+
+Json CacheJson(const CacheUse& cache) {
+  return {{"table", cache.table},
+          {"rows", cache.rows},
+          {"cached_rows", cache.cached_rows},
+          {"hits", cache.hits},
+          {"misses", cache.misses},
+          {"hit_rate", cache.HitRate()},
+          {"bus_bytes_per_look_up", cache.BusBytes()}};
+}
+
 Json StepJson(const StepMeasurement& step, const runtime::DevicePeaks& peaks) {
   const double floor_us = FloorMicroseconds(step, peaks);
   return {{"name", step.name},
@@ -161,6 +182,7 @@ std::string BenchText(const BenchReport& report) {
                contexts;
     }
     if (!m.steps.empty()) after += StepsText(report, m);
+    if (!m.caches.empty()) after += CachesText(m);
   }
   std::string text = FormatTable(rows, "llrrrrrrrrr") + after;
   if (text.back() != '\n') text += "\n";
@@ -192,6 +214,7 @@ std::string BenchJson(const BenchReport& report) {
       for (const StepMeasurement& step : m.steps)
         item["kernels"].push_back(StepJson(step, report.peaks));
     }
+    for (const CacheUse& cache : m.caches) item["caches"].push_back(CacheJson(cache));
     list.push_back(std::move(item));
   }
   return list.dump(1) + "\n";

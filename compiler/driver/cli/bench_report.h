@@ -33,6 +33,21 @@ struct Throughput {
   Spread call_us;
 };
 
+// How the GPU's cache of a table in host memory answered look-ups while one size was measured. Runs
+// record a sample of their look-ups.
+struct CacheUse {
+  std::string table;
+  int64_t cached_rows = 0, rows = 0;  // the capacity of the cache, and the rows of the table
+  int64_t row_bytes = 0;              // of a stored row with its scale and bias
+  uint64_t hits = 0, misses = 0;      // of the recorded look-ups
+
+  double HitRate() const {
+    return hits == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(hits + misses);
+  }
+  // Bytes that a look-up reads over the bus, on average.
+  double BusBytes() const { return (1 - HitRate()) * static_cast<double>(row_bytes); }
+};
+
 // What was measured at one size.
 struct Measurement {
   DimValues dims;
@@ -42,6 +57,7 @@ struct Measurement {
   int64_t launches = 0, bytes = 0, flops = 0;
   std::optional<Throughput> throughput;
   std::vector<StepMeasurement> steps;
+  std::vector<CacheUse> caches;  // those that recorded look-ups
 };
 
 struct BenchReport {

@@ -229,6 +229,28 @@ Result<void> DescribeSteps(const runtime::Program& program, ArrayRef<runtime::St
   return {};
 }
 
+// The use of all caches of tables since the program was loaded.
+Result<std::vector<CacheUse>> UseOfCaches(const runtime::Program& program) {
+  std::vector<CacheUse> caches;
+  for (const runtime::Table& table : program.manifest().tables) {
+    FUSEC_RUNTIME_ASSIGN(const fusec_cache_info info, program.TableCache(table.name.c_str()));
+    if (info.rows == 0) continue;
+    caches.push_back(
+        {table.name, info.rows, table.rows, table.bytes() / table.rows, info.hits, info.misses});
+  }
+  return caches;
+}
+
+// The difference of two UseOfCaches, without the caches that recorded nothing.
+std::vector<CacheUse> UseBetween(ArrayRef<CacheUse> before, std::vector<CacheUse> after) {
+  for (size_t i = 0; i < after.size(); ++i) {
+    after[i].hits -= before[i].hits;
+    after[i].misses -= before[i].misses;
+  }
+  std::erase_if(after, [](const CacheUse& cache) { return cache.hits + cache.misses == 0; });
+  return after;
+}
+
 Result<Measurement> Measure(const runtime::Program& program, const Case& what,
                             const BenchFlags& flags, const std::string& output) {
   constexpr int kStepSamples = 50;
@@ -246,6 +268,7 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
   for (const Inputs& inputs : sets) {
     FUSEC_ASSIGN(host.emplace_back(), HostInputs::Make(program, inputs, flags.pageable));
   }
+  FUSEC_ASSIGN(const std::vector<CacheUse> caches, UseOfCaches(program));
   FUSEC_ASSIGN(const std::vector<double> calls, MeasureCalls(program, host, flags.seconds));
   result.call_us = result.device_us = SpreadOf(calls);
   Contexts contexts;
@@ -268,6 +291,8 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
     FUSEC_RUNTIME_ASSIGN(steps, runtime::MeasureSteps(PointersTo(contexts), kStepSamples));
   }
   FUSEC_TRY(DescribeSteps(program, steps, result));
+  FUSEC_ASSIGN(std::vector<CacheUse> used, UseOfCaches(program));
+  result.caches = UseBetween(caches, std::move(used));
   if (!output.empty()) {
     FUSEC_RUNTIME_TRY(contexts[0]->Run());
     FUSEC_ASSIGN(const std::vector<TensorData> outputs, CopyOutputs(*contexts[0]));
