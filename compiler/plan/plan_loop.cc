@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "compiler/kernel/prefetch_rows.h"
 #include "compiler/plan/loop_segments.h"
@@ -270,14 +271,17 @@ class LoopPlanner {
   //   rows [batch, 26, 16] flattened to [batch, 416]: 26 pieces of 16 columns
   int64_t PieceOf(const LoopGroup& group) const {
     const auto columns = group.shape().back().AsConstant();
-    if (!columns || group.run || !DividesByPieces(group, 0)) return 0;
+    if (!columns || group.run) return 0;
+    std::set<int64_t> pieces;
     for (const auto& node : region_.body->nodes) {
       if (node->kind != OpKind::kReshape || node->operand(0)->type.rank() == 0) continue;
       const int64_t piece = node->operand(0)->type.shape.back().AsConstant().value_or(0);
-      if (piece > 1 && piece < *columns && *columns % piece == 0 && !DividesByPieces(group, piece))
-        return piece;
+      if (piece > 1 && piece < *columns && *columns % piece == 0) pieces.insert(piece);
     }
-    return 0;
+    if (pieces.empty() || !DividesByPieces(group, 0)) return 0;
+    const auto found = std::find_if(pieces.begin(), pieces.end(),
+                                    [&](int64_t piece) { return !DividesByPieces(group, piece); });
+    return found == pieces.end() ? 0 : *found;
   }
 
   // Whether an element of the group needs divisions, given its coordinates: the last one as a
