@@ -95,7 +95,7 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   std::vector<CExpr> lasts;
   for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
     const Expr& dim = loop.dims[axis];
-    const std::string variable = builder.Unique("entry");
+    const std::string variable = builder.Unique(kFoldVariable);
     lasts.push_back(loop.last.empty() ? builder.Write(dim, loop.sizes[axis]) : loop.last);
     headers.push_back(
         LoopHeader(builder, variable, loop.first.empty() ? 0 : loop.first, lasts.back()));

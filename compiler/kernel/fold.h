@@ -36,6 +36,8 @@ struct FoldLoop {
   CExpr first, last;             // if empty: 0 and the extent
   Exprs index;
 };
+// The names of the variables of these loops begin with it.
+inline constexpr const char* kFoldVariable = "entry";
 CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
                 function_ref<Scalar(ArrayRef<Expr> k)> element);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/kernel/fold.h"
 #include "compiler/kernel/model_names.h"
 #include "compiler/kernel/size_names.h"
 #include "compiler/kernel/statements.h"
@@ -19,7 +20,7 @@ namespace {
 
 using Kind = Statement::Kind;
 using ExprKind = CExpr::Kind;
-using Exprs = std::map<std::string, CExpr, std::less<>>;  // by name
+using NamedExprs = std::map<std::string, CExpr, std::less<>>;
 
 // So many look-ups should lie between a prefetch and the look-up of its row. A loop of unknown
 // length counts as kUnknownCount look-ups.
@@ -35,7 +36,7 @@ constexpr int64_t kMostCopiedBytes = 256;
 constexpr int64_t kLargeTables = 2 << 20;
 
 // `expr` with the names of `values` replaced.
-CExpr Substituted(const CExpr& expr, const Exprs& values) {
+CExpr Substituted(const CExpr& expr, const NamedExprs& values) {
   if (expr.empty()) return {};
   if (expr.kind() == ExprKind::kName) {
     const auto found = values.find(expr.word());
@@ -95,7 +96,7 @@ struct Read {
 
 // What takes the place of a variable in a later look-up, if `exists` holds.
 struct Later {
-  Exprs values;
+  NamedExprs values;
   CExpr exists;
 };
 
@@ -118,7 +119,7 @@ class Prefetcher {
  private:
   // Where a block is.
   struct Place {
-    Exprs lets;          // the values of the locals that are visible
+    NamedExprs lets;     // the values of the locals that are visible
     int64_t times = 1;   // how often a row gets here
     bool folds = false;  // inside a loop that folds what it looks up
     std::string entry;   // the variable of such a loop of unknown length, or ""
@@ -227,7 +228,7 @@ class Prefetcher {
   // `expr` in terms of the row and the entry, instead of locals that depend on them; empty if that
   // is long.
   CExpr Expanded(const CExpr& expr, const Place& place) const {
-    Exprs values;
+    NamedExprs values;
     bool is_long = false;
     expr.ForEachName([&](std::string_view name) {
       const auto found = place.lets.find(name);
@@ -245,8 +246,8 @@ class Prefetcher {
   // Adds the reads in `statements` whose position mentions `index` to `reads`, one for each buffer.
   // `firsts` and `counts` are those of the variables of the loops around `statements`, `locals` the
   // names that are declared there.
-  void AddReads(ArrayRef<Statement> statements, const std::string& index, Exprs firsts,
-                Exprs counts, std::set<std::string, std::less<>> locals,
+  void AddReads(ArrayRef<Statement> statements, const std::string& index, NamedExprs firsts,
+                NamedExprs counts, std::set<std::string, std::less<>> locals,
                 std::vector<Read>& reads) const {
     const auto add = [&](const CExpr& subscript) {
       const CExpr &buffer = subscript.operand(0), &position = subscript.operand(1);
@@ -271,7 +272,7 @@ class Prefetcher {
       if (statement.kind == Kind::kLet || statement.kind == Kind::kDeclare)
         locals.insert(LocalName(statement));
       ForEachExpr(statement, [&](const CExpr& expr) { ForEachSubscript(expr, add); });
-      Exprs inner_firsts = firsts, inner_counts = counts;
+      NamedExprs inner_firsts = firsts, inner_counts = counts;
       if (statement.kind == Kind::kFor) {
         inner_firsts[statement.place.word()] = statement.value;
         inner_counts[statement.place.word()] = LimitOf(statement);
@@ -294,8 +295,7 @@ class Prefetcher {
     return counts ? loop.condition.operand(1) : CExpr();
   }
 
-  // WriteFold names the variables of its loops.
-  static bool IsFold(const Statement& loop) { return loop.place.word().starts_with("entry"); }
+  static bool IsFold(const Statement& loop) { return loop.place.word().starts_with(kFoldVariable); }
 
   // The value of a literal or a constant of the kernel.
   std::optional<int64_t> NumberOf(const CExpr& expr) const {

@@ -233,7 +233,7 @@ Result<void> DescribeSteps(const runtime::Program& program, ArrayRef<runtime::St
 Result<std::vector<CacheUse>> UseOfCaches(const runtime::Program& program) {
   std::vector<CacheUse> caches;
   for (const runtime::Table& table : program.manifest().tables) {
-    FUSEC_RUNTIME_ASSIGN(const fusec_cache_info info, program.TableCache(table.name.c_str()));
+    FUSEC_RUNTIME_ASSIGN(const fusec_cache_info info, program.device().TableCache(table));
     if (info.rows == 0) continue;
     caches.push_back(
         {table.name, info.rows, table.rows, table.bytes() / table.rows, info.hits, info.misses});
