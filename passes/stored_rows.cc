@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <limits>
+#include <thread>
 
 #include "compiler/support/check.h"
 
@@ -24,7 +26,35 @@ float RoundedUp(double value) {
 
 bool IsF32(double value) { return std::isfinite(static_cast<float>(value)); }
 
-// Reads one row of a table at a time, as doubles.
+constexpr int64_t kReleaseElements = 8 << 20;  // of a mapped table, before its pages are dropped
+
+tl::unexpected<Error> Refused(int64_t row, double value, RowStorage storage) {
+  return ModelError(fmt::format("row {} holds {}, which {} has no code for", row, value,
+                                RowStorageName(storage)));
+}
+
+// Calls store(first, last) for consecutive ranges of rows in parallel. Returns the error of the
+// first row that has one.
+template <class Store>
+Result<void> ForRanges(const TensorData& table, const Store& store) {
+  constexpr int64_t kLeastElements = 1 << 18;  // that are worth a thread
+  const int64_t rows = table.dims()[0];
+  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const int64_t count = std::clamp<int64_t>(table.element_count() / kLeastElements, 1, cores);
+  std::vector<std::future<Result<void>>> others;
+  for (int64_t i = 1; i < count; ++i) {
+    others.push_back(
+        std::async(std::launch::async, store, rows * i / count, rows * (i + 1) / count));
+  }
+  Result<void> result = store(0, rows / count);
+  for (std::future<Result<void>>& other : others) {
+    const Result<void> next = other.get();
+    if (result && !next) result = next;
+  }
+  return result;
+}
+
+// Reads rows of a table in ascending order, one at a time, as doubles.
 class RowReader {
  public:
   RowReader(const TensorData& table, RowStorage storage)
@@ -34,21 +64,14 @@ class RowReader {
     const auto columns = static_cast<int64_t>(row_.size());
     for (int64_t c = 0; c < columns; ++c) {
       row_[c] = table_.GetDouble(number * columns + c);
-      if (!std::isfinite(row_[c])) return Refused(number, row_[c]);
+      if (!std::isfinite(row_[c])) return Refused(number, row_[c], storage_);
     }
     if (((number + 1) * columns) / kReleaseElements != (number * columns) / kReleaseElements)
       table_.ReleasePages();
     return &row_;
   }
 
-  tl::unexpected<Error> Refused(int64_t number, double value) const {
-    return ModelError(fmt::format("row {} holds {}, which {} has no code for", number, value,
-                                  RowStorageName(storage_)));
-  }
-
  private:
-  static constexpr int64_t kReleaseElements = 8 << 20;
-
   const TensorData& table_;
   const RowStorage storage_;
   std::vector<double> row_;
@@ -61,22 +84,26 @@ Result<StoredRows> StoreIntegers(const TensorData& table, RowStorage storage, in
   const double greatest = (1 << bits) - 1;
   StoredRows stored{TensorData(Dtype::kU8, {rows, row_bytes}), TensorData(Dtype::kF32, {rows, 2})};
   auto* bytes = reinterpret_cast<uint8_t*>(stored.rows.mutable_bytes());
-  RowReader reader(table, storage);
-  for (int64_t r = 0; r < rows; ++r) {
-    FUSEC_ASSIGN(const auto* row, reader.Read(r));
-    const auto [least, most] = std::minmax_element(row->begin(), row->end());
-    const auto bias = static_cast<float>(*least);
-    if (!IsF32(bias)) return reader.Refused(r, *least);
-    const float scale = RoundedUp((*most - bias) / greatest);
-    if (!IsF32(greatest * scale)) return reader.Refused(r, *most);
-    for (int64_t c = 0; c < columns && scale > 0; ++c) {
-      const double code = std::clamp(std::nearbyint(((*row)[c] - bias) / scale), 0.0, greatest);
-      const int64_t bit = c * bits;
-      bytes[r * row_bytes + bit / 8] |= static_cast<uint8_t>(static_cast<int>(code) << bit % 8);
+  const auto store = [&](int64_t first, int64_t last) -> Result<void> {
+    RowReader reader(table, storage);
+    for (int64_t r = first; r < last; ++r) {
+      FUSEC_ASSIGN(const auto* row, reader.Read(r));
+      const auto [least, most] = std::minmax_element(row->begin(), row->end());
+      const auto bias = static_cast<float>(*least);
+      if (!IsF32(bias)) return Refused(r, *least, storage);
+      const float scale = RoundedUp((*most - bias) / greatest);
+      if (!IsF32(greatest * scale)) return Refused(r, *most, storage);
+      for (int64_t c = 0; c < columns && scale > 0; ++c) {
+        const double code = std::clamp(std::nearbyint(((*row)[c] - bias) / scale), 0.0, greatest);
+        const int64_t bit = c * bits;
+        bytes[r * row_bytes + bit / 8] |= static_cast<uint8_t>(static_cast<int>(code) << bit % 8);
+      }
+      stored.factors->SetDouble(2 * r, scale);
+      stored.factors->SetDouble(2 * r + 1, bias);
     }
-    stored.factors->SetDouble(2 * r, scale);
-    stored.factors->SetDouble(2 * r + 1, bias);
-  }
+    return {};
+  };
+  FUSEC_TRY(ForRanges(table, store));
   return stored;
 }
 
@@ -84,17 +111,21 @@ Result<StoredRows> StoreFp8(const TensorData& table) {
   const int64_t rows = table.dims()[0], columns = table.dims()[1];
   StoredRows stored{TensorData(Dtype::kU8, {rows, columns}), TensorData(Dtype::kF32, {rows, 1})};
   auto* bytes = reinterpret_cast<uint8_t*>(stored.rows.mutable_bytes());
-  RowReader reader(table, RowStorage::kFp8);
-  for (int64_t r = 0; r < rows; ++r) {
-    FUSEC_ASSIGN(const auto* row, reader.Read(r));
-    double magnitude = 0;
-    for (const double x : *row) magnitude = std::max(magnitude, std::abs(x));
-    const float scale = RoundedUp(magnitude / kGreatestE4M3);
-    if (!IsF32(kGreatestE4M3 * scale)) return reader.Refused(r, magnitude);
-    for (int64_t c = 0; c < columns && scale > 0; ++c)
-      bytes[r * columns + c] = DoubleToE4M3((*row)[c] / scale);
-    stored.factors->SetDouble(r, scale);
-  }
+  const auto store = [&](int64_t first, int64_t last) -> Result<void> {
+    RowReader reader(table, RowStorage::kFp8);
+    for (int64_t r = first; r < last; ++r) {
+      FUSEC_ASSIGN(const auto* row, reader.Read(r));
+      double magnitude = 0;
+      for (const double x : *row) magnitude = std::max(magnitude, std::abs(x));
+      const float scale = RoundedUp(magnitude / kGreatestE4M3);
+      if (!IsF32(kGreatestE4M3 * scale)) return Refused(r, magnitude, RowStorage::kFp8);
+      for (int64_t c = 0; c < columns && scale > 0; ++c)
+        bytes[r * columns + c] = DoubleToE4M3((*row)[c] / scale);
+      stored.factors->SetDouble(r, scale);
+    }
+    return {};
+  };
+  FUSEC_TRY(ForRanges(table, store));
   return stored;
 }
 
@@ -102,14 +133,21 @@ Result<StoredRows> StoreFp8(const TensorData& table) {
 // becomes infinite.
 Result<StoredRows> StoreHalves(const TensorData& table, RowStorage storage) {
   const Dtype dtype = storage == RowStorage::kF16 ? Dtype::kF16 : Dtype::kBF16;
+  constexpr double kGreatestHalf = 65504;  // up to which neither makes an infinity
+  const int64_t columns = table.dims()[1];
   StoredRows stored{TensorData(dtype, table.dims()), std::nullopt};
-  for (int64_t i = 0; i < table.element_count(); ++i) {
-    const double value = table.GetDouble(i);
-    stored.rows.SetDouble(i, value);
-    if (std::isfinite(value) && !std::isfinite(stored.rows.GetDouble(i)))
-      return RowReader(table, storage).Refused(i / table.dims()[1], value);
-    if (i % (8 << 20) == 0) table.ReleasePages();
-  }
+  const auto store = [&](int64_t first, int64_t last) -> Result<void> {
+    for (int64_t i = first * columns; i < last * columns; ++i) {
+      const double value = table.GetDouble(i);
+      stored.rows.SetDouble(i, value);
+      if (std::abs(value) > kGreatestHalf && std::isfinite(value) &&
+          !std::isfinite(stored.rows.GetDouble(i)))
+        return Refused(i / columns, value, storage);
+      if (i % kReleaseElements == 0) table.ReleasePages();
+    }
+    return {};
+  };
+  FUSEC_TRY(ForRanges(table, store));
   return stored;
 }
 

@@ -16,9 +16,10 @@ __device__ __forceinline__ float FromE4M3(unsigned char bits) {
 #else
   const unsigned sign = bits & 0x80u, magnitude = bits & 0x7fu;
   // As a float, whose exponent bias is 127, these bits are 2^120 times too small. The product is
-  // exact for subnormals, too.
-  const float scaled = __uint_as_float(sign << 24 | magnitude << 20);
-  return magnitude == 0x7fu ? __uint_as_float(0x7fffffffu) : scaled * 0x1p120f;
+  // exact for subnormals, too. All bits below the sign are set for NaN, without a branch.
+  const float finite = __uint_as_float(sign << 24 | magnitude << 20) * 0x1p120f;
+  const unsigned nan = -static_cast<unsigned>(magnitude == 0x7fu) & 0x7fffffffu;
+  return __uint_as_float(__float_as_uint(finite) | nan);
 #endif
 }
 

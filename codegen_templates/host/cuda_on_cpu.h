@@ -267,12 +267,18 @@ FUSEC_MIN_MAX(unsigned long long)
 
 // ---- The 16-bit float formats (half.cuh), as bit patterns; integer arithmetic, so that it vectorises ----
 
+// `a` if the condition holds, else `b`. A conditional expression would become a branch in kernels
+// with the attribute __plain_branches__, whose loops could then not be vectorised.
+__forceinline__ unsigned Select(bool condition, unsigned a, unsigned b) {
+  const unsigned mask = -static_cast<unsigned>(condition);
+  return (a & mask) | (b & ~mask);
+}
 __forceinline__ float HalfBitsToFloat(unsigned short bits) {
   const unsigned magnitude = bits & 0x7fffu;
   // The fields land where a float has them; the factor 2^112 corrects the exponent bias, for
   // denormals too.
   const float finite = __uint_as_float(magnitude << 13) * 0x1p112f;
-  const unsigned special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;  // infinity and NaN
+  const unsigned special = Select(magnitude >= 0x7c00u, 0x7f800000u, 0u);  // infinity and NaN
   const unsigned sign = static_cast<unsigned>(bits & 0x8000u) << 16;
   return __uint_as_float(__float_as_uint(finite) | special | sign);
 }
@@ -281,15 +287,15 @@ __forceinline__ unsigned short FloatToHalfBits(float x) {
   const unsigned normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
   // Below 2^-14: adding 0.5 makes the adder round to the multiple of 2^-24 that a denormal holds.
   const unsigned denormal = __float_as_uint(__uint_as_float(magnitude) + 0.5f) - 0x3f000000u;
-  unsigned result = magnitude < 0x38800000u ? denormal : normal;
-  result = magnitude >= 0x47800000u ? 0x7c00u : result;  // 2^16 and more: infinity
-  result = magnitude > 0x7f800000u ? 0x7e00u : result;   // NaN
+  unsigned result = Select(magnitude < 0x38800000u, denormal, normal);
+  result = Select(magnitude >= 0x47800000u, 0x7c00u, result);  // 2^16 and more: infinity
+  result = Select(magnitude > 0x7f800000u, 0x7e00u, result);   // NaN
   return static_cast<unsigned short>(result | (__float_as_uint(x) >> 16 & 0x8000u));
 }
 __forceinline__ unsigned short FloatToBFloat16Bits(float x) {
   const unsigned bits = __float_as_uint(x);
   const unsigned rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;  // to nearest, ties to even
-  return static_cast<unsigned short>(x != x ? (bits >> 16) | 0x40u : rounded);
+  return static_cast<unsigned short>(Select(x != x, (bits >> 16) | 0x40u, rounded));
 }
 
 }  // namespace fusec_kernels

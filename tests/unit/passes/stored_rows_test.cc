@@ -98,6 +98,35 @@ TEST(StoreRows, HasTheShapesThatItPromises) {
   EXPECT_EQ(StoreRows(Table(3, 7, Dtype::kF64), RowStorage::kBF16)->rows.dtype(), Dtype::kBF16);
 }
 
+// Enough elements for several threads, whose ranges of rows do not begin at equal places.
+TEST(StoreRows, StoresTheRowsOfALargeTableAsThoseOfASmallOne) {
+  constexpr int64_t kRows = 40'001, kColumns = 33;
+  const TensorData table = Table(kRows, kColumns);
+  for (const std::string& name : RowStorageNames()) {
+    const RowStorage storage = *ParseRowStorage(name);
+    const auto all = StoreRows(table, storage);
+    ASSERT_TRUE(all) << all.error().message;
+    for (int64_t first = 0; first < kRows; first += 4'000) {
+      TensorData one(table.dtype(), {1, kColumns});
+      for (int64_t c = 0; c < kColumns; ++c) one.SetDouble(c, table.GetDouble(first * kColumns + c));
+      const auto row = StoreRows(one, storage);
+      ASSERT_TRUE(row) << row.error().message;
+      for (int64_t c = 0; c < kColumns; ++c)
+        EXPECT_EQ(Dequantized(*row, storage, 0, c), Dequantized(*all, storage, first, c)) << name << " row " << first << " column " << c;
+    }
+  }
+}
+
+TEST(StoreRows, NamesTheFirstOfSeveralBadRowsOfALargeTable) {
+  TensorData table = Table(40'001, 33);
+  for (const int64_t row : {40'000, 30'000, 12'345, 20'000}) table.SetDouble(row * 33 + 5, std::numeric_limits<double>::quiet_NaN());
+  for (const RowStorage storage : {RowStorage::kInt8, RowStorage::kInt4, RowStorage::kFp8}) {
+    const auto stored = StoreRows(table, storage);
+    ASSERT_FALSE(stored);
+    EXPECT_EQ(stored.error().message, std::string("row 12345 holds nan, which ") + RowStorageName(storage) + " has no code for");
+  }
+}
+
 TEST(StoreRows, KeepsConstantRows) {
   for (const float x : {0.0f, -0.0f, 0.1f, -3e38f, 1e-45f}) {
     const TensorData table = TensorData::From<float>(Dtype::kF32, {1, 3}, {x, x, x});
