@@ -6,6 +6,7 @@
 
 #include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
+#include "passes/join_slices.h"
 #include "passes/recipe.h"
 #include "passes/simplify_arithmetic.h"
 
@@ -226,6 +227,7 @@ Value* Simplify(const Node& node, Builder& builder) {
   if (node.kind == OpKind::kMatMul) return SimplifyMatMul(node, builder);
   if (node.kind == OpKind::kGather) return SimplifyGather(node, builder);
   if (node.kind == OpKind::kGatherND) return SimplifyGatherND(node, builder);
+  if (node.kind == OpKind::kConcat) return JoinedSlices(node, builder);
   return SimplifyArithmetic(node, builder);
 }
 

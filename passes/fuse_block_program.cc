@@ -79,6 +79,14 @@ class BlockGroup {
     }
   }
 
+  // Whether a product in the group multiplies two matrices of each row, as attention does.
+  bool MixesLines() const {
+    return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node* node) {
+      return IsProduct(*node) && HasRows(node->operand(0), rows_) &&
+             HasRows(node->operand(1), rows_);
+    });
+  }
+
   const NodeSet& nodes() const { return nodes_; }
   const Shape& rows() const { return rows_; }
 
@@ -374,20 +382,45 @@ class BlockGroup {
   std::string why_;  // why no region was formed
 };
 
-// The numbers of leading dims to try as rows, fewest first: the more a thread block owns, the less
-// goes through memory.
-std::vector<size_t> RowRanks(const Node& seed, int64_t block_shared_bytes) {
+// Leading dims to try as rows.
+struct RowRank {
+  size_t rank;
+  bool only_if_mixed = false;  // only for a group that MixesLines
+};
+
+// The numbers of leading dims to try, fewest first: the more a thread block owns, the less goes
+// through memory.
+std::vector<RowRank> RowRanks(const Node& seed, int64_t block_shared_bytes) {
   const Shape& shape = seed.result()->type.shape;
   const size_t rank = shape.size();
   if (IsProduct(seed) && seed.operand(1)->type.rank() == 2) {
-    const bool has_lines = block_shared_bytes > 0 && rank >= 3 &&
-                           FindSharedProduct(seed, ShapeRef(shape.begin(), shape.end() - 2));
-    return has_lines ? std::vector<size_t>{rank - 2, rank - 1} : std::vector<size_t>{rank - 1};
+    if (rank < 3) return {{rank - 1}};
+    // Without tensor cores, threads compute each line by itself, so that a block per line is as
+    // good as one for all lines of a row, unless later products need all of them.
+    const Shape rows(shape.begin(), shape.end() - 2);
+    const bool is_shared = block_shared_bytes > 0 && FindSharedProduct(seed, rows);
+    return {{rank - 2, !is_shared}, {rank - 1}};
   }
-  if (IsProduct(seed)) return {rank - 2, rank - 1};
+  if (IsProduct(seed)) return {{rank - 2}, {rank - 1}};
   const std::vector<int64_t> axes = seed.Ints("axes");
   const int64_t first = axes.empty() ? 0 : *std::min_element(axes.begin(), axes.end());
-  return first > 0 ? std::vector<size_t>{static_cast<size_t>(first)} : std::vector<size_t>{};
+  if (first == 0) return {};
+  return {{static_cast<size_t>(first)}};
+}
+
+// The group around `seed` with the fewest leading dims as rows for which there is one. Calls
+// `visit` with each group that was tried, and whether it is legal.
+template <class Visit>
+std::optional<BlockGroup> FindGroup(const Graph& graph, const Node& seed,
+                                    const PassOptions& options, const Visit& visit) {
+  for (const RowRank& rows : RowRanks(seed, options.block_shared_bytes)) {
+    BlockGroup group(graph, seed, rows.rank, options.block_shared_bytes);
+    const bool grown = group.Grow();
+    if (rows.only_if_mixed && !(grown && group.MixesLines())) continue;
+    visit(group, grown);
+    if (grown) return group;
+  }
+  return std::nullopt;
 }
 
 // Makes regions of the groups that grow from the nodes for which `is_seed` is true.
@@ -397,18 +430,16 @@ bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, const PassOptions& opt
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i];
     if (!is_seed(node)) continue;
-    for (const size_t row_rank : RowRanks(node, options.block_shared_bytes)) {
-      BlockGroup group(graph, node, row_rank, options.block_shared_bytes);
-      const bool grown = group.Grow();
+    const auto explain = [&](BlockGroup& group, bool grown) {
       if (grown || IsProduct(node)) group.ExplainEnds(report);
-      if (!grown) continue;
-      group.TurnWeights(graph);
-      Node* region = MakeRegion(graph, group.nodes(), RegionClass::kBlockProgram);
-      region->attributes["rows"] = group.rows();
-      changed = true;
-      i = static_cast<size_t>(-1);  // the nodes moved: look again from the first
-      break;
-    }
+    };
+    const std::optional<BlockGroup> group = FindGroup(graph, node, options, explain);
+    if (!group) continue;
+    group->TurnWeights(graph);
+    Node* region = MakeRegion(graph, group->nodes(), RegionClass::kBlockProgram);
+    region->attributes["rows"] = group->rows();
+    changed = true;
+    i = static_cast<size_t>(-1);  // the nodes moved: look again from the first
   }
   return changed;
 }
@@ -417,11 +448,8 @@ bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, const PassOptions& opt
 
 std::optional<NodeSet> FindBlockProgram(const Graph& graph, const Node& seed,
                                         const PassOptions& options) {
-  for (const size_t row_rank : RowRanks(seed, options.block_shared_bytes)) {
-    BlockGroup group(graph, seed, row_rank, options.block_shared_bytes);
-    if (group.Grow()) return group.nodes();
-  }
-  return std::nullopt;
+  const std::optional<BlockGroup> group = FindGroup(graph, seed, options, [](BlockGroup&, bool) {});
+  return group ? std::optional(group->nodes()) : std::nullopt;
 }
 
 Result<bool> FuseBlockProgram(Graph& graph, const PassOptions& options, PassReport& report) {

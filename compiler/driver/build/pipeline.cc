@@ -41,6 +41,11 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
                      // For the products that convolutions became, whose weights are constants. Its
                      // transposes of these weights are folded again.
                      "channels-last",
+                     // Behind canonicalize, which makes transposes of concatenated heads. Behind
+                     // decompose: it passes the parts of a softmax.
+                     "order-batch",
+                     // Behind channels-last, whose products of columns have rows with such an axis.
+                     "drop-unit-axes",
                      "fold-constants",
                      "canonicalize",
                      // Before equal nodes are shared, because several searches may share one list.

@@ -56,10 +56,9 @@ MODELS = {
 }
 
 
-def write(name):
+def write(name, function, config):
     from onnx import numpy_helper
 
-    function, config = MODELS[name]
     model, weights = suite_graphs.build(name, function, config, "fp32")
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     random = np.random.default_rng(len(name))
@@ -71,4 +70,4 @@ def write(name):
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or MODELS:
-        write(name)
+        write(name, *MODELS[name])
