@@ -46,10 +46,25 @@ class BlockGroup {
       } while (AddOne([this](const Node& node) { return Follows(node); }));
     }
     LeaveLeaves();
-    if (IsReduction(seed_)) return FoldsUnlikeRows();
+    if (IsReduction(seed_)) return FoldsUnlikeRows() || JoinsSums();
     if (SavesALaunch()) return true;
     why_ = "the product with its bias and relu is one launch in any case";
     return false;
+  }
+
+  // Adds another group of the same rows, unless another kernel must run between the two. The sum of
+  // their rows must be small, so that as many blocks as before share a multiprocessor.
+  void Absorb(const BlockGroup& other) {
+    if (other.rows_ != rows_) return;
+    NodeSet all = nodes_;
+    for (const Node* node : other.nodes_) {
+      if (!all.insert(node).second) return;
+    }
+    std::swap(nodes_, all);
+    const std::vector<BlockStage> stages = Stages();
+    const bool fits = IsConvex(graph_, nodes_) && IsLegal() && !HasSharedProducts(stages) &&
+                      KeptBytesPerRow(stages, rows_) <= kMostKeptBytes / 4;
+    if (!fits) std::swap(nodes_, all);
   }
 
   // Reports why the group ends where it does, or, if no region was formed, why not.
@@ -344,16 +359,15 @@ class BlockGroup {
   // Whether the ops would take more than one launch without this region: the library computes a
   // product with its bias and ReLU in one launch.
   bool SavesALaunch() const {
-    int reducers = 0, others = 0;
+    int reducers = 0;
     for (const Node* node : nodes_) {
-      const bool free = node->kind == OpKind::kAdd || node->kind == OpKind::kRelu ||
-                        node->kind == OpKind::kReshape;
       if (IsReducer(*node))
         ++reducers;
-      else if (!free)
-        ++others;
+      else if (node->kind != OpKind::kAdd && node->kind != OpKind::kRelu &&
+               node->kind != OpKind::kReshape)
+        return true;
     }
-    return reducers > 1 || others > 0;
+    return reducers > 1;
   }
 
   // Whether reductions over different rows feed each other, which would otherwise be one kernel
@@ -370,6 +384,18 @@ class BlockGroup {
       }
     }
     return rows.size() > 1;
+  }
+
+  // Whether several sums with one element per row are concatenated, such as the answers of a model
+  // for several tasks.
+  bool JoinsSums() const {
+    int sums = 0, concats = 0;
+    for (const Node* node : nodes_) {
+      if (GetOpDef(node->kind).op_class == OpClass::kGather) return false;
+      sums += IsReduction(*node) && ElementsPerRow(node->result(), rows_) == 1;
+      concats += node->kind == OpKind::kConcat;
+    }
+    return sums > 1 && concats > 0;
   }
 
   const Graph& graph_;
@@ -423,6 +449,18 @@ std::optional<BlockGroup> FindGroup(const Graph& graph, const Node& seed,
   return std::nullopt;
 }
 
+// Adds the groups that grow from later nodes, where one launch can compute them as well: the gates
+// of several tasks, for example.
+void AbsorbLaterGroups(bool (*is_seed)(const Node&), const Graph& graph, size_t seed,
+                       const PassOptions& options, BlockGroup& group) {
+  for (size_t i = seed + 1; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i];
+    if (!is_seed(node) || group.nodes().count(&node) != 0) continue;
+    const auto other = FindGroup(graph, node, options, [](BlockGroup&, bool) {});
+    if (other) group.Absorb(*other);
+  }
+}
+
 // Makes regions of the groups that grow from the nodes for which `is_seed` is true.
 bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, const PassOptions& options,
               PassReport& report) {
@@ -433,8 +471,9 @@ bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, const PassOptions& opt
     const auto explain = [&](BlockGroup& group, bool grown) {
       if (grown || IsProduct(node)) group.ExplainEnds(report);
     };
-    const std::optional<BlockGroup> group = FindGroup(graph, node, options, explain);
+    std::optional<BlockGroup> group = FindGroup(graph, node, options, explain);
     if (!group) continue;
+    AbsorbLaterGroups(is_seed, graph, i, options, *group);
     group->TurnWeights(graph);
     Node* region = MakeRegion(graph, group->nodes(), RegionClass::kBlockProgram);
     region->attributes["rows"] = group->rows();

@@ -23,6 +23,10 @@ inline constexpr int64_t kMostSharedWeights = 2048;
 // factorization machine: sums over the fields of a concatenation, then over their elements. The
 // concatenation stays in shared memory, and is also stored if other regions read it.
 //
+// So it does for sums with one element per row that are concatenated, such as the answers of a model
+// for several tasks. Groups with the same rows that do not need each other become one region, if
+// their rows take little shared memory together.
+//
 // A product by one matrix for all rows joins if the matrix has up to kMostSharedWeights elements.
 // It also joins if each row has many lines, tensor cores can compute the product
 // (FindSharedProduct), and the weights fit into shared memory beside the rows

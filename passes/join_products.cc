@@ -150,7 +150,10 @@ class Joiner {
   bool AreFree(const Value* value, const Member& member, const ValueSet& made) const {
     for (const Node* reader : ReadersOfValue(value)) {
       if (member.StepOf(reader->result()) >= 0) continue;
-      if (RightWeights(*reader) || LeftWeights(*reader)) return false;
+      if (RightWeights(*reader) || LeftWeights(*reader)) {
+        if (!IsInABlockProgram(*reader)) return false;
+        continue;
+      }
       const OpClass op_class = GetOpDef(reader->kind).op_class;
       if (op_class == OpClass::kView) {
         if (IsOutput(graph_, reader->result()) || !AreFree(reader->result(), member, made))
@@ -161,6 +164,17 @@ class Joiner {
       }
     }
     return true;
+  }
+
+  // Whether a block program, whose loops can read slices, will compute the product. It also has ops
+  // that end a chain of layers, such as a softmax, so that stack-products does not stack the chain.
+  bool IsInABlockProgram(const Node& product) const {
+    if (options_.block_shared_bytes == 0 || !RightWeights(product) || !IsSmall(product))
+      return false;
+    const std::optional<NodeSet> program = FindBlockProgram(graph_, product, options_);
+    return program && std::any_of(program->begin(), program->end(), [](const Node* node) {
+             return IsReduction(*node) || (node->kind == OpKind::kMatMul && !RightWeights(*node));
+           });
   }
 
   // Whether a block program would compute the product together with its reader, unless that is a

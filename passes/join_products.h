@@ -15,7 +15,8 @@ namespace fusec {
 // Pointwise ops after the products are joined as well, as far as they are the same for all
 // products; each keeps its own constants. Products stay separate where a slice would have to be
 // stored again, or where an epilogue would be lost:
-//  - where a product by constant weights reads the result, since it needs contiguous rows;
+//  - where a product by constant weights reads the result, since it needs contiguous rows, unless a
+//    block program will compute that product;
 //  - where the next op also reads a tensor from elsewhere, as a residual sum or a gate does, since
 //    that op belongs into the product's epilogue;
 //  - where the result is an output of the graph;
