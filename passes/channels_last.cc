@@ -5,6 +5,7 @@
 
 #include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
+#include "passes/reorder_axes.h"
 
 namespace fusec {
 
@@ -41,17 +42,8 @@ Value* TurnedBack(Builder& builder, Value* turned, int64_t batch, ShapeRef shape
                   const std::string& name) {
   if (KeepsElements(shape, batch))
     return builder.Make(OpKind::kReshape, {turned}, {{"shape", Shape(shape)}}, name);
-  const std::vector<int64_t> there = LastAxisBehind(batch, turned->type.rank());
-  std::vector<int64_t> perm(there.size());
-  for (size_t axis = 0; axis < there.size(); ++axis) perm[there[axis]] = static_cast<int64_t>(axis);
+  const std::vector<int64_t> perm = InverseOf(LastAxisBehind(batch, turned->type.rank()));
   return builder.Make(OpKind::kTranspose, {turned}, {{"perm", perm}}, name);
-}
-
-// Whether the node computes each element of its result from the elements of its operands at the
-// same index, so that the order of axes does not matter.
-bool KeepsPlaces(const Node& node) {
-  return GetOpDef(node.kind).op_class == OpClass::kPointwise && !node.operands.empty() &&
-         !node.Has("axis");
 }
 
 // Whether the node is a reshape that keeps the first `batch` axes and the last one.
@@ -78,21 +70,9 @@ class Turner {
  public:
   explicit Turner(Graph& graph) : graph_(graph), readers_(Readers(graph)) {}
 
-  // Visits nodes in order, so that a reader of a product finds the product already turned.
   bool Run() {
-    bool changed = false;
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      Node& node = *graph_.nodes[i];
-      Builder builder(graph_, i);
-      builder.set_provenance(node.provenance);
-      Value* result = Rewritten(node, builder);
-      if (!result) continue;
-      graph_.ReplaceAllUses(node.result(), result);
-      i = builder.insert_at();
-      changed = true;
-    }
-    if (changed) RemoveDeadNodes(graph_);
-    return changed;
+    return ReplaceResults(
+        graph_, [this](const Node& node, Builder& builder) { return Rewritten(node, builder); });
   }
 
  private:

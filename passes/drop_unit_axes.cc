@@ -1,12 +1,9 @@
 #include "passes/drop_unit_axes.h"
 
 #include <algorithm>
-#include <iterator>
 
-#include "compiler/ir/op_def.h"
-#include "compiler/region/product.h"
 #include "passes/constant_linear.h"
-#include "passes/graph_edit.h"
+#include "passes/reorder_axes.h"
 
 namespace fusec {
 
@@ -22,20 +19,10 @@ class Dropper {
   explicit Dropper(Graph& graph) : graph_(graph) {}
 
   bool Run() {
-    bool changed = false;
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      Node& node = *graph_.nodes[i];
-      if (node.results.size() != 1 || !HasUnitAxes(node.result()->type.shape)) continue;
-      Builder builder(graph_, i);
-      builder.set_provenance(node.provenance);
-      Value* result = Rewritten(node, builder);
-      if (!result) continue;
-      graph_.ReplaceAllUses(node.result(), result);
-      i = builder.insert_at();
-      changed = true;
-    }
-    if (changed) RemoveDeadNodes(graph_);
-    return changed;
+    return ReplaceResults(graph_, [this](const Node& node, Builder& builder) {
+      const bool has_ones = node.results.size() == 1 && HasUnitAxes(node.result()->type.shape);
+      return has_ones ? Rewritten(node, builder) : nullptr;
+    });
   }
 
  private:
@@ -50,9 +37,7 @@ class Dropper {
         flat_[node.result()] = flat;
       return nullptr;
     }
-    const bool is_pointwise =
-        GetOpDef(node.kind).op_class == OpClass::kPointwise && !node.Has("axis");
-    return is_pointwise ? Pointwise(node, builder) : nullptr;
+    return KeepsPlaces(node) ? Pointwise(node, builder) : nullptr;
   }
 
   Value* Product(const Node& node, Builder& builder) {
@@ -112,13 +97,6 @@ class Dropper {
 };
 
 }  // namespace
-
-Shape WithoutUnitAxes(ShapeRef shape) {
-  Shape rest;
-  std::copy_if(shape.begin(), shape.end(), std::back_inserter(rest),
-               [](const Expr& extent) { return !extent.IsConstant(1); });
-  return rest;
-}
 
 Result<bool> DropUnitAxes(Graph& graph, const PassOptions&, PassReport&) {
   return Dropper(graph).Run();

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "compiler/ir/graph.h"
 #include "passes/pass_manager.h"
 
 namespace fusec {
@@ -15,8 +14,5 @@ namespace fusec {
 //
 // The result is exact.
 Result<bool> DropUnitAxes(Graph& graph, const PassOptions& options, PassReport& report);
-
-// The shape without its axes of one element.
-Shape WithoutUnitAxes(ShapeRef shape);
 
 }  // namespace fusec

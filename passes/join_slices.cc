@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "passes/drop_unit_axes.h"
+#include "passes/reorder_axes.h"
 
 namespace fusec {
 

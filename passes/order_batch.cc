@@ -4,8 +4,8 @@
 #include <numeric>
 #include <optional>
 
-#include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
+#include "passes/reorder_axes.h"
 
 namespace fusec {
 
@@ -15,34 +15,15 @@ using Axes = std::vector<int64_t>;
 
 constexpr int64_t kMatrixAxes = 2;  // the last ones, whose order stays
 
-Axes Inverse(const Axes& perm) {
-  Axes inverse(perm.size());
-  for (size_t axis = 0; axis < perm.size(); ++axis)
-    inverse[perm[axis]] = static_cast<int64_t>(axis);
-  return inverse;
-}
-
 // Rewrites values to the order of their batch axes in memory ("ordered").
 class Orderer {
  public:
   explicit Orderer(Graph& graph) : graph_(graph) {}
 
-  // Visits nodes in order, so that a reader of a product finds the product already ordered.
   bool Run() {
-    bool changed = false;
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      Node& node = *graph_.nodes[i];
-      if (node.results.size() != 1) continue;
-      Builder builder(graph_, i);
-      builder.set_provenance(node.provenance);
-      Value* result = Rewritten(node, builder);
-      if (!result) continue;
-      graph_.ReplaceAllUses(node.result(), result);
-      i = builder.insert_at();
-      changed = true;
-    }
-    if (changed) RemoveDeadNodes(graph_);
-    return changed;
+    return ReplaceResults(graph_, [this](const Node& node, Builder& builder) {
+      return node.results.size() == 1 ? Rewritten(node, builder) : nullptr;
+    });
   }
 
  private:
@@ -102,14 +83,14 @@ class Orderer {
       factors.push_back(Transposed(builder, operands[i].ordered, operands[i].perm,
                                    node.operand(static_cast<int>(i))->name));
     Value* product = builder.Make(OpKind::kMatMul, factors, node.attributes, node.result()->name);
-    Axes perm = Inverse(order);
+    Axes perm = InverseOf(order);
     for (int64_t axis = batch; axis < rank; ++axis) perm.push_back(axis);
     return Recorded(builder, product, perm, node);
   }
 
   // A pointwise op whose operands are all `perm` of ordered values, or have no batch axes.
   Value* Pointwise(const Node& node, const Axes& perm, Builder& builder) {
-    if (GetOpDef(node.kind).op_class != OpClass::kPointwise || node.Has("axis")) return nullptr;
+    if (!KeepsPlaces(node)) return nullptr;
     const auto stays = [&](Value* operand) { return operand && !CanBeOrdered(operand, perm); };
     if (std::any_of(node.operands.begin(), node.operands.end(), stays)) return nullptr;
     ValueList operands;
@@ -154,7 +135,7 @@ class Orderer {
     const Order order = OrderOf(value);
     if (order.perm == perm) return order.ordered;
     if (BatchAxes(value, perm) == 0) return value;
-    return Transposed(builder, value, Inverse(perm), value->name);
+    return Transposed(builder, value, InverseOf(perm), value->name);
   }
 
   // transpose(value), or a reshape if only axes of one element change places.
