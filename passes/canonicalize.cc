@@ -32,6 +32,7 @@ Value* SimplifyView(const Node& node) {
     case OpKind::kReshape:
     case OpKind::kExpand:
     case OpKind::kCast:
+    case OpKind::kConcat:  // other parts than the first are empty
       return x;
     case OpKind::kTranspose: {
       const auto& perm = node.Ints("perm");
@@ -80,6 +81,19 @@ bool SwapsLastTwo(const Node& transpose) {
   }
   return perm[rank - 2] == static_cast<int64_t>(rank) - 1 &&
          perm[rank - 1] == static_cast<int64_t>(rank) - 2;
+}
+
+// A transpose that only moves axes of one element as a reshape, which leaves the elements in place.
+// A swap of the last two axes is left to the matmul that reads it.
+Value* TransposeOfUnitAxes(const Node& node, Builder& builder) {
+  if (node.kind != OpKind::kTranspose || SwapsLastTwo(node)) return nullptr;
+  int64_t last = -1;
+  for (const int64_t axis : node.Ints("perm")) {
+    if (node.operand(0)->type.shape[axis].IsConstant(1)) continue;
+    if (axis < last) return nullptr;
+    last = axis;
+  }
+  return ReshapeTo(builder, node.operand(0), node.result()->type.shape, node.result()->name);
 }
 
 // Rewrites a product with one column as a sum over each row of elementwise products. One kernel
@@ -224,6 +238,7 @@ Value* SimplifyGatherND(const Node& node, Builder& builder) {
 Value* Simplify(const Node& node, Builder& builder) {
   if (Value* simpler = SimplifyView(node)) return simpler;
   if (Value* simpler = MergeViews(node, builder)) return simpler;
+  if (Value* simpler = TransposeOfUnitAxes(node, builder)) return simpler;
   if (node.kind == OpKind::kMatMul) return SimplifyMatMul(node, builder);
   if (node.kind == OpKind::kGather) return SimplifyGather(node, builder);
   if (node.kind == OpKind::kGatherND) return SimplifyGatherND(node, builder);

@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/region/reducers.h"
+#include "passes/fuse_block_program.h"
 #include "passes/graph_edit.h"
 #include "passes/reorder_axes.h"
 
@@ -11,8 +13,8 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kManyTimes = 4;    // elements of the operand per transposed element, at least
-constexpr int kMostOpsUpwards = 32;  // ops through which the order is propagated to producers
+constexpr int64_t kManyTimes = 4;  // elements of the operand per transposed element, at least
+constexpr int kMostOps = 32;       // through which the order is propagated to producers or readers
 
 // The permutation that moves the last axis directly behind the first `batch` axes.
 std::vector<int64_t> LastAxisBehind(int64_t batch, int64_t rank) {
@@ -53,6 +55,38 @@ bool KeepsEnds(const Node& node, int64_t batch) {
   const auto least = static_cast<size_t>(batch) + 1;
   return from.size() >= least && to.size() >= least && from.back() == to.back() &&
          std::equal(from.begin(), from.begin() + batch, to.begin());
+}
+
+// Whether the node is a view of its first operand, or of all, that can be made of operands in any
+// order of axes.
+bool IsViewInAnyOrder(const Node& node) {
+  const bool unfolds_last =
+      node.kind == OpKind::kUnfold && node.Int("axis") + 1 == node.operand(0)->type.rank();
+  return unfolds_last || node.kind == OpKind::kSlice || node.kind == OpKind::kPad ||
+         node.kind == OpKind::kConcat;
+}
+
+// The attributes of a reshape that KeepsEnds, a slice, a pad, a concatenation or a pointwise op for
+// operands and a result whose axes are reordered by `perm`.
+Attributes InOrder(const Node& node, ArrayRef<int64_t> perm) {
+  Attributes attributes = node.attributes;
+  for (const char* name : {"shape", "starts"}) {
+    if (node.Has(name)) attributes[name] = InOrder(node.Get<Exprs>(name), perm);
+  }
+  if (node.kind == OpKind::kSlice) {
+    std::vector<int64_t> steps;
+    for (const int64_t axis : perm) steps.push_back(node.Ints("steps")[axis]);
+    attributes["steps"] = steps;
+  } else if (node.kind == OpKind::kPad) {
+    const Exprs& pads = node.Get<Exprs>("pads");
+    Exprs before = InOrder(Exprs(pads.begin(), pads.begin() + perm.size()), perm);
+    const Exprs behind = InOrder(Exprs(pads.begin() + perm.size(), pads.end()), perm);
+    before.insert(before.end(), behind.begin(), behind.end());
+    attributes["pads"] = before;
+  } else if (node.kind == OpKind::kConcat) {
+    attributes["axis"] = InverseOf(perm)[node.Int("axis")];
+  }
+  return attributes;
 }
 
 // Whether the node reduces the last axis, and does so in a way that does not depend on the order of
@@ -102,7 +136,7 @@ class Turner {
     const bool is_column = node.result()->type.shape.back().IsConstant(1);
     ValueSet seen;
     const int64_t transposed = (has_rows ? 0 : ElementsToTranspose(matrices, batch, 0, seen)) +
-                               (is_column ? 0 : ElementsForOnes(graph_, node.result()));
+                               (is_column ? 0 : ElementsToTurnBack(node.result(), batch, 0, seen));
     if (kManyTimes * transposed > ElementsForOnes(graph_, matrices)) return nullptr;
     Value* rows = has_rows ? matrices : Turned(matrices, batch, 0, builder);
     Value* product = builder.Make(
@@ -146,7 +180,13 @@ class Turner {
 
   // Whether the node can be computed in the other order without transposing anything.
   bool IsFree(const Node& node, int64_t batch) const {
-    if (KeepsEnds(node, batch)) return turned_.count({node.operand(0), batch}) != 0;
+    if (KeepsEnds(node, batch) || (IsViewInAnyOrder(node) && node.kind != OpKind::kConcat))
+      return turned_.count({node.operand(0), batch}) != 0;
+    if (node.kind == OpKind::kConcat) {
+      return std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
+        return turned_.count({operand, batch}) != 0;
+      });
+    }
     const int64_t rank = node.results.size() == 1 ? node.result()->type.rank() : 0;
     return KeepsPlaces(node) && rank > batch &&
            std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
@@ -167,8 +207,12 @@ class Turner {
     if (turned_.count({value, batch})) return Way::kDone;
     if (IsReshapedOnly(*value, batch, value->type.rank())) return Way::kReshape;
     const Node* node = value->producer;
-    if (!node || node->results.size() != 1 || ops >= kMostOpsUpwards) return Way::kTranspose;
+    if (!node || node->results.size() != 1 || ops >= kMostOps) return Way::kTranspose;
     if (KeepsEnds(*node, batch)) return Way::kView;
+    if (IsViewInAnyOrder(*node) && node->kind != OpKind::kConcat) {
+      const bool is_cut = node->kind == OpKind::kSlice;  // more is turned than is read
+      return !is_cut || turned_.count({node->operand(0), batch}) ? Way::kView : Way::kTranspose;
+    }
     return KeepsPlaces(*node) && HasOneReader(graph_, readers_, value) ? Way::kOps
                                                                        : Way::kTranspose;
   }
@@ -180,8 +224,12 @@ class Turner {
       case Way::kReshape:
         return 0;
       case Way::kView:
+        // Windows are gathered from memory in any case.
+        if (value->producer->kind == OpKind::kUnfold) return 0;
         return ElementsToTranspose(value->producer->operand(0), batch, ops + 1, seen);
       case Way::kTranspose:
+        // Two transposes are one, or none.
+        if (value->producer && value->producer->kind == OpKind::kTranspose) return 0;
         return IsConstant(value) || !seen.insert(value).second ? 0 : ElementsForOnes(graph_, value);
       case Way::kOps:
         break;
@@ -196,6 +244,27 @@ class Turner {
         elements += ElementsForOnes(graph_, operand);
     }
     return elements;
+  }
+
+  // How many elements of `value` and of what is made from it must be brought back into their
+  // original order for their readers, if `value` is computed in the other order; each value counts
+  // once.
+  int64_t ElementsToTurnBack(const Value* value, int64_t batch, int ops, ValueSet& seen) const {
+    if (IsReshapedOnly(*value, batch, value->type.rank()) || !seen.insert(value).second) return 0;
+    const auto found = readers_.find(value);
+    int64_t elements = 0;
+    bool is_needed = IsOutput(graph_, value) || ops >= kMostOps;
+    if (found == readers_.end() || is_needed) return ElementsForOnes(graph_, value);
+    for (const Node* reader : found->second) {
+      const bool multiplies = reader->kind == OpKind::kMatMul && reader->operand(0) != value &&
+                              IsConstant(reader->operand(0)) && reader->Int("transpose_b") == 0;
+      if (multiplies || ReducesLastAxis(*reader) || reader->kind == OpKind::kTranspose) continue;
+      if (KeepsEnds(*reader, batch) || IsViewInAnyOrder(*reader) || KeepsPlaces(*reader))
+        elements += ElementsToTurnBack(reader->result(), batch, ops + 1, seen);
+      else
+        is_needed = true;
+    }
+    return elements + (is_needed ? ElementsForOnes(graph_, value) : 0);
   }
 
   // The value in the other order.
@@ -222,22 +291,35 @@ class Turner {
     return turned;
   }
 
-  // The result of a node that KeepsPlaces or KeepsEnds in the other order.
+  // The result of a node that KeepsPlaces, KeepsEnds or IsViewInAnyOrder in the other order.
   Value* MakeTurned(const Node& node, int64_t batch, Builder& builder, int ops = 0) {
     const int64_t rank = node.result()->type.rank();
     const Provenance provenance = builder.provenance();
     ValueList operands;
     for (Value* operand : node.operands) {
-      if (operand && node.kind != OpKind::kReshape) operand = WithRank(operand, rank, builder);
-      operands.push_back(operand ? Turned(operand, batch, ops, builder) : nullptr);
+      if (operand && KeepsPlaces(node)) operand = WithRank(operand, rank, builder);
+      const bool has_axes = operand && operand->type.rank() > 0;
+      operands.push_back(has_axes ? Turned(operand, batch, ops, builder) : operand);
     }
     builder.set_provenance(node.provenance);
-    Attributes attributes = node.attributes;
-    if (node.kind == OpKind::kReshape)
-      attributes["shape"] = InOrder(node.result()->type.shape, LastAxisBehind(batch, rank));
-    Value* made = builder.Make(node.kind, operands, attributes, node.result()->name);
+    Value* made =
+        node.kind == OpKind::kUnfold
+            ? Unfolded(node, operands[0], batch, builder)
+            : builder.Make(node.kind, operands, InOrder(node, LastAxisBehind(batch, rank)),
+                           node.result()->name);
     builder.set_provenance(provenance);
     return made;
+  }
+
+  // Windows of the last axis: of the turned operand [batch, o..., k..., rest...].
+  static Value* Unfolded(const Node& node, Value* turned, int64_t batch, Builder& builder) {
+    Attributes attributes = node.attributes;
+    attributes["axis"] = batch;
+    Value* windows = builder.Make(OpKind::kUnfold, {turned}, attributes, node.result()->name);
+    std::vector<int64_t> perm(windows->type.rank());
+    std::iota(perm.begin(), perm.end(), 0);
+    std::rotate(perm.begin() + batch, perm.begin() + batch + 1, perm.end());
+    return builder.Make(OpKind::kTranspose, {windows}, {{"perm", perm}}, node.result()->name);
   }
 
   // The operand with axes of one element added in front.

@@ -12,10 +12,12 @@ namespace fusec {
 //   %s = add(%p, %bias)                           %s = add(%q, %bias_row)
 //   %y = reduce_sum(%s) {axes = [2]}              %y = reduce_sum(%s) {axes = [1]}
 //
-// The new order of axes is propagated through pointwise ops, reshapes and reductions, both to the
-// values that `z` is made of and to the results, so that few elements are really transposed. The
-// pass does nothing where these would be more than a quarter of the elements of the product's
-// operand. The result is exact except for the order of summation.
+// The new order of axes is propagated through pointwise ops, views and reductions, both to the
+// values that `z` is made of and to the results, so that few elements are really transposed;
+// windows of a convolution (unfold) are gathered in any case, and two transposes are one. The pass
+// does nothing where more than a quarter as many elements would be transposed as the product's
+// operand has, or where a small product would be (kMostProductsByWeights), which a block program
+// computes together with its readers. The result is exact except for the order of summation.
 Result<bool> ChannelsLast(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/index/reshape.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/region/attention_parts.h"
 #include "compiler/region/attention_tiles.h"
@@ -158,8 +159,8 @@ class AttentionGroup {
     AccessProbe probe(nodes_, graph_.SymbolRanges());
     const Exprs at = probe.AnyElementOf(parts_.score->type.shape);
     probe.Expect(parts_.scores->result(),
-                 Delinearize(Linearize(at, parts_.score->type.shape, probe.ranges()),
-                             parts_.scores->result()->type.shape, probe.ranges()));
+                 IndexBeforeReshape(at, parts_.scores->result()->type.shape,
+                                    parts_.score->type.shape, probe.ranges()));
     if (!probe.Follows(parts_.score, at)) return "a score needs products of other queries or keys";
     for (const auto& [matmul, side] :
          {std::pair{parts_.scores, 0}, {parts_.scores, 1}, {parts_.values, 1}}) {
@@ -169,11 +170,11 @@ class AttentionGroup {
     return "";
   }
 
-  // Whether `value` is made from a result of `node` inside the group.
+  // Whether `value` is a result of `node`, or made from one inside the group.
   bool Makes(const Value* value, const Node* node) const {
     const Node* producer = value ? value->producer : nullptr;
-    if (!producer || !nodes_.count(producer)) return false;
     if (producer == node) return true;
+    if (!producer || !nodes_.count(producer)) return false;
     return std::any_of(producer->operands.begin(), producer->operands.end(),
                        [&](const Value* operand) { return Makes(operand, node); });
   }
@@ -185,16 +186,24 @@ class AttentionGroup {
     return false;
   }
 
-  // Adds a view or cheap op that only the group reads; each tile computes its elements again.
-  // Returns whether there was one.
+  // Adds a view, a cheap op or a look-up for the scores (biases by relative positions) that only
+  // the group reads; each tile computes its elements again. Returns whether there was one.
   bool AddProducer() {
     return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const auto& node) {
-      if (nodes_.count(node.get()) || !(IsView(*node) || IsCheap(*node))) return false;
+      const bool is_light = IsView(*node) || IsCheap(*node) || IsLookUpForScores(*node);
+      if (nodes_.count(node.get()) || !is_light) return false;
       const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, *node);
       return readers.inside && !readers.outside && Add(*node);
     });
   }
 
+  // Queries, keys and values that are looked up are copied from memory in larger pieces.
+  bool IsLookUpForScores(const Node& node) const {
+    const OpDef& def = GetOpDef(node.kind);
+    if (def.op_class != OpClass::kGather || (def.algebra & kFolds) != 0) return false;
+    return !Makes(parts_.scores->operand(0), &node) && !Makes(parts_.scores->operand(1), &node) &&
+           !Makes(parts_.values->operand(1), &node);
+  }
   // Whether the node may be computed again for every tile. An op directly behind a product is
   // better computed in the kernel of that product.
   static bool IsCheap(const Node& node) {

@@ -12,10 +12,9 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kDeepest = 1024;  // terms that one thread adds up
-constexpr int64_t kMostProductsPerRow =
-    1 << 20;  // multiplications of one product that a block does for a row
-constexpr int64_t kMostElementsPerRow = 8192;  // that a block writes for a row by itself
+constexpr int64_t kDeepest = 1024;                // terms that one thread adds up
+constexpr int64_t kMostProductsPerRow = 1 << 20;  // multiplications of one product, in a block
+constexpr int64_t kMostElementsPerRow = 8192;     // that a block writes for a row by itself
 
 bool IsProduct(const Node& node) { return node.kind == OpKind::kMatMul; }
 
@@ -94,11 +93,15 @@ class BlockGroup {
     }
   }
 
-  // Whether a product in the group multiplies two matrices of each row, as attention does.
+  // Whether the group needs several lines of a row at once: it multiplies two matrices of each row,
+  // as attention does, or pools the lines that a product makes.
   bool MixesLines() const {
     return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node* node) {
-      return IsProduct(*node) && HasRows(node->operand(0), rows_) &&
-             HasRows(node->operand(1), rows_);
+      if (IsProduct(*node))
+        return HasRows(node->operand(0), rows_) && HasRows(node->operand(1), rows_);
+      return IsReduction(*node) && HasRows(node->operand(0), rows_) &&
+             node->operand(0)->type.rank() == seed_.result()->type.rank() &&
+             node->Ints("axes")[0] == static_cast<int64_t>(rows_.size());
     });
   }
 
@@ -239,11 +242,11 @@ class BlockGroup {
 
   // Why a sum is too long for the few threads that share it; "" if it is not.
   static std::string WhyLong(const Node& reduction) {
-    const std::string text = GetOpDef(reduction.kind).text;
+    const std::string reduces = std::string(GetOpDef(reduction.kind).text) + " reduces ";
     const auto length = Product(ReducedDims(reduction)).AsConstant();
-    if (!length) return text + " reduces a symbolic dim";
+    if (!length) return reduces + "a symbolic dim";
     if (*length <= kMostElementsPerRow) return "";
-    return text + " reduces " + std::to_string(*length) +
+    return reduces + std::to_string(*length) +
            " elements, which would take a warp too long; the limit is " +
            std::to_string(kMostElementsPerRow);
   }
@@ -262,10 +265,11 @@ class BlockGroup {
       return "one thread would add up " + MatMulDepth(matmul).ToString() +
              " terms for each element of " + product + "; the limit is " + std::to_string(kDeepest);
     }
-    if (elements * depth > kMostProductsPerRow) {
+    const bool by_weights = IsConstant(matmul.operand(0));
+    const int64_t most = by_weights ? kMostProductsByWeights : kMostProductsPerRow;
+    if (elements * depth > most) {
       return product + " takes " + std::to_string(elements * depth) +
-             " multiplications per row in one block; the limit is " +
-             std::to_string(kMostProductsPerRow);
+             " multiplications per row in one block; the limit is " + std::to_string(most);
     }
     // Every thread block reads again what does not belong to its rows.
     const Shape& right = matmul.operand(1)->type.shape;
@@ -297,12 +301,10 @@ class BlockGroup {
     return readers.inside && !readers.outside;
   }
 
-  // Whether the node is a producer whose readers are all inside, or a concatenation, which is made
-  // once and may be stored as well. An op directly behind a product is better computed in the
-  // kernel of that product.
+  // Whether the node is a producer, which is also stored if others read it. An op directly behind a
+  // product is better computed in the kernel of that product.
   bool Feeds(const Node& node) const {
-    const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, node);
-    if (!readers.inside || (readers.outside && node.kind != OpKind::kConcat)) return false;
+    if (!ReadersOf(graph_, readers_, nodes_, node).inside) return false;
     return std::none_of(node.operands.begin(), node.operands.end(), [](const Value* operand) {
       return operand && operand->producer && IsProduct(*operand->producer);
     });
@@ -373,14 +375,12 @@ class BlockGroup {
   // Whether reductions over different rows feed each other, which would otherwise be one kernel
   // each. Reductions that pool rows for a concatenation do not count.
   bool FoldsUnlikeRows() const {
-    std::set<std::string> rows;
+    std::set<std::pair<std::string, std::vector<int64_t>>> rows;
     for (const BlockStage& stage : Stages()) {
       if (stage.value->producer->kind == OpKind::kConcat) continue;
       for (const Node* reducer : stage.inlined) {
         if (IsProduct(*reducer)) continue;
-        std::string axes;
-        for (const int64_t axis : reducer->Ints("axes")) axes += " " + std::to_string(axis);
-        rows.insert(reducer->operand(0)->type.ToString() + axes);
+        rows.emplace(reducer->operand(0)->type.ToString(), reducer->Ints("axes"));
       }
     }
     return rows.size() > 1;

@@ -7,6 +7,10 @@
 
 namespace fusec {
 
+// The multiplications per row that a block program does for weights times a matrix of the row. A
+// matmul kernel, which computes many rows at once on tensor cores, is faster for more.
+inline constexpr int64_t kMostProductsByWeights = 1 << 16;
+
 // The most elements that a matrix may have for a block program to multiply all its rows by it.
 inline constexpr int64_t kMostSharedWeights = 2048;
 
@@ -21,11 +25,12 @@ inline constexpr int64_t kMostSharedWeights = 2048;
 //
 // The pass does the same for reductions over different rows that feed each other, as in a
 // factorization machine: sums over the fields of a concatenation, then over their elements. The
-// concatenation stays in shared memory, and is also stored if other regions read it.
+// concatenation stays in shared memory. What makes the reduced values joins too, and is also stored
+// if other regions read it.
 //
-// So it does for sums with one element per row that are concatenated, such as the answers of a model
-// for several tasks. Groups with the same rows that do not need each other become one region, if
-// their rows take little shared memory together.
+// So it does for sums with one element per row that are concatenated, such as the answers of a
+// model for several tasks. Groups with the same rows that do not need each other become one region,
+// if their rows take little shared memory together.
 //
 // A product by one matrix for all rows joins if the matrix has up to kMostSharedWeights elements.
 // It also joins if each row has many lines, tensor cores can compute the product

@@ -104,6 +104,19 @@ void AddRowReads(const Graph& graph, const ReaderMap& readers, ShapeRef shape, N
   }
 }
 
+// Adds reshapes that only the tail reads; they move no bytes.
+void AddReshapes(const Graph& graph, const ReaderMap& readers, ShapeRef shape, NodeSet& group) {
+  for (const auto& node : graph.nodes) {
+    if (node->kind != OpKind::kReshape || group.count(node.get())) continue;
+    const Value* view = node->result();
+    if (ShapeRef(view->type.shape) != shape || !HasOneReader(graph, readers, view) ||
+        !group.count(readers.at(view)[0]))
+      continue;
+    group.insert(node.get());
+    if (!IsConvex(graph, group)) group.erase(node.get());
+  }
+}
+
 // Adds the product of slots (slot_matmul) that the tail adds to the product; the kernel computes it
 // while the sums are in registers. Returns whether there is one.
 bool AddSlotAddend(const Graph& graph, const ReaderMap& readers, const Node& matmul,
@@ -132,11 +145,12 @@ std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
   const size_t without_rows = group.size();
   AddRowReads(graph, readers, shape, group);
   const bool reads_rows = group.size() > without_rows && own->k <= kTermsThatRowsPayFor;
+  const bool has_more_ops = group.size() > most.size();
+  AddReshapes(graph, readers, shape, group);
   const bool is_split = IsSplit(matmul.result()->type.dtype, options.matmul_precision);
   const bool is_better = is_split ? IsAheadOfLibrary(*own)
                                   : (own->k <= kTermsThatALoopPaysFor || reads_rows) &&
-                                        group.size() > most.size() &&
-                                        EndsInAKernel(graph, readers, group);
+                                        has_more_ops && EndsInAKernel(graph, readers, group);
   return is_better || adds_slots ? std::optional(group) : std::nullopt;
 }
 

@@ -6,7 +6,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/support/adt.h"
 
-// What passes that compute values with other axes share (channels-last, order-batch,
+// What passes that compute values with other axes share (channels-last, restore-rows, order-batch,
 // drop-unit-axes).
 namespace fusec {
 

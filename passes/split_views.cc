@@ -7,8 +7,23 @@ namespace fusec {
 
 namespace {
 
+// Whether the value is an input or a view of one.
+bool IsPartOfInput(const Value* value) {
+  while (value->producer && GetOpDef(value->producer->kind).op_class == OpClass::kView &&
+         value->producer->operands.size() == 1)
+    value = value->producer->operand(0);
+  return !value->producer;
+}
+
+// Whether each reader may as well compute the node's result by itself: a view, numbers made from
+// the index alone, or ids of the caller in another type.
 bool CostsNothing(const Node& node) {
   if (node.kind == OpKind::kConcat || node.kind == OpKind::kPad) return false;
+  if (node.kind == OpKind::kCast) {
+    const Dtype from = node.operand(0)->type.dtype, to = node.result()->type.dtype;
+    return from != Dtype::kBool && (to == Dtype::kI64 || to == Dtype::kI32) &&
+           IsPartOfInput(node.operand(0));
+  }
   return GetOpDef(node.kind).op_class == OpClass::kView ||
          (GetOpDef(node.kind).op_class == OpClass::kPointwise && node.operands.empty());
 }

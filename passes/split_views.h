@@ -4,8 +4,9 @@
 
 namespace fusec {
 
-// Gives every reader its own copy of a view, and of nodes without operands, such as a range. Copies
-// cost nothing inside a kernel, while a shared view would have to be stored.
+// Gives every reader its own copy of a view, of nodes without operands, such as a range, and of ids
+// of the caller that are cast. Copies cost nothing inside a kernel, while what is shared would have
+// to be stored.
 //
 //   %t = transpose(%x) {...}           %t = transpose(%x) {...}
 //   %a = add(%t, %b)             =>    %t_1 = transpose(%x) {...}

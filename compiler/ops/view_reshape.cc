@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/index/reshape.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/view_support.h"
@@ -115,26 +116,6 @@ Result<Shape> ReshapedShape(const ImportContext& context, ShapeRef shape) {
   return wanted;
 }
 
-// The sizes of the smallest groups of consecutive dims, beginning at `from_in` and `from_out`, with
-// equal numbers of elements; all remaining dims if there are none.
-std::pair<size_t, size_t> NextGroup(ShapeRef in, size_t from_in, ShapeRef out, size_t from_out,
-                                    const Ranges& ranges) {
-  const size_t in_left = in.size() - from_in;
-  const size_t out_left = out.size() - from_out;
-  for (size_t dims = 1; dims < in_left + out_left; ++dims) {
-    for (size_t of_in = dims > out_left ? dims - out_left : 0; of_in <= std::min(dims, in_left);
-         ++of_in) {
-      const auto in_begin = in.begin() + from_in;
-      const auto out_begin = out.begin() + from_out;
-      if (ProvenEqual(Product(Shape(in_begin, in_begin + of_in)),
-                      Product(Shape(out_begin, out_begin + (dims - of_in))), ranges)) {
-        return {of_in, dims - of_in};
-      }
-    }
-  }
-  return {in_left, out_left};
-}
-
 }  // namespace
 
 // result = operand; also Dropout, which does nothing at inference.
@@ -194,31 +175,10 @@ struct ReshapeOp {
     context.output().ints = context.input(0).ints;
     return {};
   }
-  // load(delinearize(linearize(index, result shape), operand shape)), separately for each group of
-  // dims with equally many elements: batch and row dims are passed through unchanged, whatever is
-  // provable about the others.
   static Scalar Lower(LowerContext& context) {
-    const Shape& in = context.node().operand(0)->type.shape;
-    const Shape& out = context.node().result()->type.shape;
-    Exprs source;
-    for (size_t i = 0, o = 0; i < in.size() || o < out.size();) {
-      const auto [of_in, of_out] = NextGroup(in, i, out, o, context.ranges());
-      const auto index = context.index().begin() + o;
-      if (of_in == 1 && of_out == 1) {
-        source.push_back(*index);
-      } else {
-        const Expr position =
-            Linearize(Exprs(index, index + of_out),
-                      Shape(out.begin() + o, out.begin() + o + of_out), context.ranges());
-        for (Expr& coordinate : Delinearize(position, Shape(in.begin() + i, in.begin() + i + of_in),
-                                            context.ranges())) {
-          source.push_back(std::move(coordinate));
-        }
-      }
-      i += of_in;
-      o += of_out;
-    }
-    return context.Load(0, source);
+    return context.Load(0,
+                        IndexBeforeReshape(context.index(), context.node().operand(0)->type.shape,
+                                           context.node().result()->type.shape, context.ranges()));
   }
 };
 FUSEC_DEFINE_OP(Reshape)

@@ -87,10 +87,6 @@ std::optional<IndexUse> IndicesAreCoordinates(const Node& node, int operand, int
   return IndexUse{{begin, begin + *node.operand(1)->type.shape.back().AsConstant()}};
 }
 
-bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges) {
-  return a == b || SimplifySum(a - b, ranges).IsConstant(0);
-}
-
 bool SameElementCount(ShapeRef a, ShapeRef b, const Ranges& ranges) {
   Shape rest_of_a;
   Shape rest_of_b(b);

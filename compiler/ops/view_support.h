@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/import/import_context.h"
+#include "compiler/index/reshape.h"
 #include "compiler/ir/integer_facts.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/reference/reference_context.h"
@@ -41,7 +42,6 @@ Result<void> CheckIndexedShape(const TensorType& data, const TensorType& indices
 std::optional<IndexUse> IndicesAlongAxis(const Node& node, int operand);
 // The IndexUse of ops whose second operand holds coordinates of the first, from axis `first` on.
 std::optional<IndexUse> IndicesAreCoordinates(const Node& node, int operand, int64_t first);
-bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges);
 // Whether the shapes have the same number of elements. Common dims are canceled first, so that [n,
 // 4] and [2, n, 2] agree for every n.
 bool SameElementCount(ShapeRef a, ShapeRef b, const Ranges& ranges);

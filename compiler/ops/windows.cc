@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/reference/reference_context.h"
 
@@ -43,6 +44,33 @@ Result<std::vector<int64_t>> SamePads(const ImportContext& context, ShapeRef spa
   return pads;
 }
 
+// `x` with axis `axis` replaced by two: the elements of a window, and the windows along axis i of
+// `windows`, of which there are `out`.
+Value* Unfolded(Formula& f, Value* x, int axis, const Windows& windows, size_t i, const Expr& out) {
+  const int64_t size = windows.kernel[i], stride = windows.strides[i];
+  // The windows may end before the data does.
+  x = f.Slice(x, axis, 0, (out - 1) * stride + windows.Span(i));
+  Shape shape = x->type.shape;
+  const Expr extent = shape[axis];
+  shape.insert(shape.begin() + axis, size);
+  shape[axis + 1] = out;
+  if (size == 1) return f.Reshape(f.Slice(x, axis, 0, out, stride), shape);
+  const bool is_apart = windows.dilations[i] == 1 && (stride == size || out.IsConstant(1));
+  if (!is_apart || extent != out * size) {
+    return f.Make(OpKind::kUnfold, {x},
+                  {{"axis", int64_t{axis}},
+                   {"size", size},
+                   {"stride", stride},
+                   {"dilation", windows.dilations[i]}});
+  }
+  std::swap(shape[axis], shape[axis + 1]);
+  Value* apart = f.Reshape(x, shape);
+  std::vector<int64_t> perm(shape.size());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[axis], perm[axis + 1]);
+  return f.Transpose(apart, perm);
+}
+
 }  // namespace
 
 int64_t Windows::Places() const {
@@ -60,7 +88,7 @@ Result<Windows> ImportWindows(const ImportContext& context, ShapeRef x,
     windows.kernel = *kernel;
   } else {
     FUSEC_ASSIGN(windows.kernel, PerAxis(context, "kernel_shape", count, 0));
-    constexpr int64_t kMostPlaces = 4096;  // a view is added for each
+    constexpr int64_t kMostPlaces = 1 << 24;  // products of sizes stay in range
     int64_t places = 1;
     for (int64_t size : windows.kernel) {
       if (size < 1 || size > kMostPlaces || places * size > kMostPlaces) {
@@ -100,17 +128,13 @@ Value* PadSpatial(Formula& f, Value* x, ArrayRef<int64_t> pads, double fill) {
 
 Value* WindowElements(Formula& f, Value* x, const Windows& windows, ShapeRef out) {
   const Shape shape = x->type.shape;
-  const Expr positions = Product(out);
-  ValueList parts;
-  ForEachIndex(windows.kernel, [&](ArrayRef<int64_t> place) {
-    Value* part = x;
-    for (size_t i = 0; i < out.size(); ++i) {
-      part = f.Slice(part, static_cast<int>(2 + i), place[i] * windows.dilations[i], out[i],
-                     windows.strides[i]);
-    }
-    parts.push_back(f.Reshape(part, {shape[0], shape[1], 1, positions}));
-  });
-  return f.Concat(parts, 2);
+  std::vector<int64_t> perm = {0, 1};
+  for (size_t i = 0; i < out.size(); ++i) {
+    x = Unfolded(f, x, static_cast<int>(2 + 2 * i), windows, i, out[i]);
+    perm.push_back(static_cast<int64_t>(2 + 2 * i));
+  }
+  for (size_t i = 0; i < out.size(); ++i) perm.push_back(static_cast<int64_t>(3 + 2 * i));
+  return f.Reshape(f.Transpose(x, perm), {shape[0], shape[1], windows.Places(), Product(out)});
 }
 
 }  // namespace fusec

@@ -185,6 +185,10 @@ void AddViews(Cases& cases, Dtype dtype) {
       cases.Try(OpKind::kPad, {{dtype, {3, 5}}, scalar}, {{"pads", pads}, {"mode", std::string(mode)}});
     }
   }
+  for (const Ints& numbers : {Ints{1, 2, 1, 2}, Ints{1, 1, 3, 1}, Ints{1, 5, 2, 1}, Ints{0, 1, 1, 1}}) {
+    cases.Try(OpKind::kUnfold, {x},
+              {{"axis", numbers[0]}, {"size", numbers[1]}, {"stride", numbers[2]}, {"dilation", numbers[3]}});
+  }
   for (const int64_t k : {-2, 0, 1, 9}) {
     for (const int64_t upper : {0, 1}) cases.Try(OpKind::kTrilu, {x}, {{"k", k}, {"upper", upper}});
     cases.Try(OpKind::kEyeLike, {}, {{"shape", Dims{kBatch, 5}}, {"k", k}, {"dtype", dtype}});

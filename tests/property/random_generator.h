@@ -148,6 +148,7 @@ class Generator {
   void Normalize();
   void Tile();
   void Trilu();
+  void Unfold();
   void HashedGather();
 
   const RandomGraphOptions options_;

@@ -57,6 +57,7 @@ std::unique_ptr<Graph> Generator::Run() {
   offer(options_.composites, &Generator::Normalize, 1);
   offer(options_.views, &Generator::Tile, 1);
   offer(options_.views, &Generator::Trilu, 1);
+  offer(options_.views, &Generator::Unfold, 1);
   offer(options_.gathers, &Generator::Embeddings, 1);
   offer(options_.gathers, &Generator::HashedGather, 1);
   offer(options_.scans, &Generator::CumSum, 1);

@@ -185,6 +185,13 @@ void Generator::MatMul() {
     const int64_t columns = 1 + random_.Below(6);
     weight = transposed ? Constant({columns, *inner}) : Constant({*inner, columns});
   }
+  const int rank = x->type.rank();
+  const std::optional<int64_t> depth = rank > 2 ? x->type.shape[rank - 2].AsConstant() : std::nullopt;
+  if (depth && random_.OneIn(3)) {  // as in a convolution
+    weight = Constant({1 + random_.Below(6), *depth});
+    return Add(OpKind::kMatMul, {weight, x}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}},
+               ProductBits(bits_[weight], bits_[x], 16));
+  }
   Add(OpKind::kMatMul, {x, weight},
       {{"transpose_a", int64_t{0}}, {"transpose_b", transposed}},
       ProductBits(bits_[x], bits_[weight], 16));
@@ -278,6 +285,15 @@ void Generator::Tile() {
   std::vector<int64_t> repeats;
   for (int i = 0; i < x->type.rank(); ++i) repeats.push_back(1 + random_.Below(2));
   Add(OpKind::kTile, {x}, {{"repeats", repeats}});
+}
+
+void Generator::Unfold() {
+  Value* x = AnyOfRank(1);
+  Add(OpKind::kUnfold, {x},
+      {{"axis", random_.OneIn(2) ? int64_t{x->type.rank()} - 1 : AxisOf(x)},
+       {"size", 1 + random_.Below(4)},
+       {"stride", 1 + random_.Below(3)},
+       {"dilation", 1 + random_.Below(2)}});
 }
 
 void Generator::Trilu() {

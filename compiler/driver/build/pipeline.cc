@@ -41,6 +41,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
                      // For the products that convolutions became, whose weights are constants. Its
                      // transposes of these weights are folded again.
                      "channels-last",
+                     // Before order-batch, for the products that make queries, keys and values.
+                     "restore-rows",
                      // Behind canonicalize, which makes transposes of concatenated heads. Behind
                      // decompose: it passes the parts of a softmax.
                      "order-batch",

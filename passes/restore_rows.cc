@@ -1,0 +1,128 @@
+#include "passes/restore_rows.h"
+
+#include <algorithm>
+
+#include "passes/graph_edit.h"
+#include "passes/reorder_axes.h"
+
+namespace fusec {
+
+namespace {
+
+class Restorer {
+ public:
+  explicit Restorer(Graph& graph) : graph_(graph) {}
+
+  bool Run() {
+    return ReplaceResults(graph_, [this](const Node& node, Builder& builder) {
+      return node.results.size() == 1 ? Rewritten(node, builder) : nullptr;
+    });
+  }
+
+ private:
+  // The replacement of the node's result; null if the node stays as it is.
+  Value* Rewritten(const Node& node, Builder& builder) {
+    if (node.kind == OpKind::kMatMul) return Product(node, builder);
+    const auto is_known = [&](Value* operand) { return operand && Restored(operand); };
+    const auto known = std::find_if(node.operands.begin(), node.operands.end(), is_known);
+    if (known == node.operands.end()) return nullptr;
+    const Value& restored = *Restored(*known);
+    if (node.kind == OpKind::kSlice) return Slice(node, builder);
+    if (IsReduction(node)) return Reduction(node, builder);
+    return KeepsPlaces(node) ? Pointwise(node, RowsOf(restored), builder) : nullptr;
+  }
+
+  Value* Product(const Node& node, Builder& builder) {
+    Value* rows = Restored(node.operand(0));
+    if (!rows || node.operand(1)->type.rank() != 2 || node.Int("transpose_a") != 0) return nullptr;
+    return Recorded(builder,
+                    builder.Make(OpKind::kMatMul, {rows, node.operand(1)}, node.attributes,
+                                 node.result()->name),
+                    node);
+  }
+
+  Value* Pointwise(const Node& node, ShapeRef rows, Builder& builder) {
+    const Shape& to = node.result()->type.shape;
+    if (to.size() != 2) return nullptr;
+    ValueList operands;
+    for (Value* operand : node.operands) {
+      // Values that all rows share are broadcast as before.
+      if (operand && operand->type.rank() == 2 && operand->type.shape[0] == to[0]) {
+        Value* restored = Restored(operand);
+        Shape shape(rows);
+        shape.push_back(operand->type.shape[1]);
+        operand =
+            restored && restored->type.shape == shape
+                ? restored
+                : builder.Make(OpKind::kReshape, {operand}, {{"shape", shape}}, operand->name);
+      } else if (operand && operand->type.rank() == 2 && !operand->type.shape[0].IsConstant(1)) {
+        return nullptr;
+      }
+      operands.push_back(operand);
+    }
+    return Recorded(builder,
+                    builder.Make(node.kind, operands, node.attributes, node.result()->name), node);
+  }
+
+  // A slice of columns.
+  Value* Slice(const Node& node, Builder& builder) {
+    Value* x = Restored(node.operand(0));
+    const Shape& to = node.result()->type.shape;
+    if (to[0] != node.operand(0)->type.shape[0] || node.Ints("steps")[0] != 1) return nullptr;
+    Shape starts(x->type.rank(), Expr(0)), shape = x->type.shape;
+    std::vector<int64_t> steps(x->type.rank(), 1);
+    starts.back() = node.Get<Exprs>("starts")[1];
+    shape.back() = to[1];
+    steps.back() = node.Ints("steps")[1];
+    return Recorded(
+        builder,
+        builder.Make(OpKind::kSlice, {x}, {{"starts", starts}, {"steps", steps}, {"shape", shape}},
+                     node.result()->name),
+        node);
+  }
+
+  // A reduction of the columns.
+  Value* Reduction(const Node& node, Builder& builder) {
+    if (node.Ints("axes") != std::vector<int64_t>{1}) return nullptr;
+    Value* x = Restored(node.operand(0));
+    Attributes attributes = node.attributes;
+    attributes["axes"] = std::vector<int64_t>{x->type.rank() - 1};
+    return Recorded(builder, builder.Make(node.kind, {x}, attributes, node.result()->name), node);
+  }
+
+  static Shape RowsOf(const Value& restored) {
+    return Shape(restored.type.shape.begin(), restored.type.shape.end() - 1);
+  }
+
+  // The value of rank 2 with the axes that its rows had; null if a single axis made them.
+  Value* Restored(Value* value) const {
+    const auto known = restored_.find(value);
+    if (known != restored_.end()) return known->second;
+    const Node* reshape = value->producer;
+    if (!reshape || reshape->kind != OpKind::kReshape || value->type.rank() != 2) return nullptr;
+    Value* x = reshape->operand(0);
+    const bool merges = x->type.rank() > 2 && x->type.shape.back() == value->type.shape[1] &&
+                        WithoutUnitAxes(RowsOf(*x)).size() > 1;
+    return merges ? x : nullptr;
+  }
+
+  // The node's result in the model's shape, from `restored`; its readers may read that instead.
+  Value* Recorded(Builder& builder, Value* restored, const Node& node) {
+    Value* result = builder.Make(OpKind::kReshape, {restored},
+                                 {{"shape", node.result()->type.shape}}, restored->name);
+    std::swap(restored->name, node.result()->name);
+    restored_[result] = restored;
+    return result;
+  }
+
+  Graph& graph_;
+  DenseMap<const Value*, Value*> restored_;  // results of rank 2, or 1 for sums
+};
+
+}  // namespace
+
+Result<bool> RestoreRows(Graph& graph, const PassOptions&, PassReport&) {
+  return Restorer(graph).Run();
+}
+
+}  // namespace fusec
