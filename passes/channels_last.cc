@@ -4,8 +4,6 @@
 #include <numeric>
 
 #include "compiler/ir/op_def.h"
-#include "compiler/region/reducers.h"
-#include "passes/fuse_block_program.h"
 #include "passes/graph_edit.h"
 #include "passes/reorder_axes.h"
 
@@ -180,13 +178,12 @@ class Turner {
 
   // Whether the node can be computed in the other order without transposing anything.
   bool IsFree(const Node& node, int64_t batch) const {
-    if (KeepsEnds(node, batch) || (IsViewInAnyOrder(node) && node.kind != OpKind::kConcat))
-      return turned_.count({node.operand(0), batch}) != 0;
-    if (node.kind == OpKind::kConcat) {
-      return std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
-        return turned_.count({operand, batch}) != 0;
-      });
-    }
+    const auto is_turned = [&](const Value* operand) {
+      return turned_.count({operand, batch}) != 0;
+    };
+    if (node.kind == OpKind::kConcat)
+      return std::all_of(node.operands.begin(), node.operands.end(), is_turned);
+    if (KeepsEnds(node, batch) || IsViewInAnyOrder(node)) return is_turned(node.operand(0));
     const int64_t rank = node.results.size() == 1 ? node.result()->type.rank() : 0;
     return KeepsPlaces(node) && rank > batch &&
            std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {

@@ -16,8 +16,7 @@ namespace fusec {
 // values that `z` is made of and to the results, so that few elements are really transposed;
 // windows of a convolution (unfold) are gathered in any case, and two transposes are one. The pass
 // does nothing where more than a quarter as many elements would be transposed as the product's
-// operand has, or where a small product would be (kMostProductsByWeights), which a block program
-// computes together with its readers. The result is exact except for the order of summation.
+// operand has. The result is exact except for the order of summation.
 Result<bool> ChannelsLast(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -1,5 +1,7 @@
 #include "passes/split_views.h"
 
+#include <algorithm>
+
 #include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
 
@@ -15,17 +17,50 @@ bool IsPartOfInput(const Value* value) {
   return !value->producer;
 }
 
+// Whether `value` consists of integers or bools of the caller, of a constant number, or of what at
+// most `ops` ops make of such values.
+bool IsMadeOfIds(const Value* value, int ops) {
+  const Node* node = value->producer;
+  if (!node) return !IsFloat(value->type.dtype);
+  const OpDef& def = GetOpDef(node->kind);
+  if (node->kind == OpKind::kConstant) return value->type.ElementCount().IsConstant(1);
+  if (def.op_class == OpClass::kView && node->operands.size() == 1)
+    return IsMadeOfIds(node->operand(0), ops);
+  return ops > 0 && def.op_class == OpClass::kPointwise && (def.algebra & kExpensive) == 0 &&
+         std::all_of(node->operands.begin(), node->operands.end(),
+                     [&](const Value* operand) { return IsMadeOfIds(operand, ops - 1); });
+}
+
+// Whether the node makes a mask of ids, such as ids != 0, or converts one to numbers.
+bool MakesMask(const Node& node) {
+  constexpr int kMostOps = 4;
+  const Value* mask = node.kind == OpKind::kCast ? node.operand(0) : node.result();
+  return mask->type.dtype == Dtype::kBool && IsMadeOfIds(node.result(), kMostOps);
+}
+
 // Whether each reader may as well compute the node's result by itself: a view, numbers made from
-// the index alone, or ids of the caller in another type.
+// the index alone, ids of the caller in another type, or a mask of ids.
 bool CostsNothing(const Node& node) {
-  if (node.kind == OpKind::kConcat || node.kind == OpKind::kPad) return false;
-  if (node.kind == OpKind::kCast) {
-    const Dtype from = node.operand(0)->type.dtype, to = node.result()->type.dtype;
-    return from != Dtype::kBool && (to == Dtype::kI64 || to == Dtype::kI32) &&
-           IsPartOfInput(node.operand(0));
-  }
-  return GetOpDef(node.kind).op_class == OpClass::kView ||
-         (GetOpDef(node.kind).op_class == OpClass::kPointwise && node.operands.empty());
+  const OpClass op_class = GetOpDef(node.kind).op_class;
+  if (op_class == OpClass::kView) return node.kind != OpKind::kConcat && node.kind != OpKind::kPad;
+  if (op_class != OpClass::kPointwise) return false;
+  const bool is_id =
+      node.kind == OpKind::kCast && node.operand(0)->type.dtype != Dtype::kBool &&
+      (node.result()->type.dtype == Dtype::kI64 || node.result()->type.dtype == Dtype::kI32) &&
+      IsPartOfInput(node.operand(0));
+  return node.operands.empty() || is_id || MakesMask(node);
+}
+
+// Whether `value` is stored in any case, because an op that reads from memory reads it or a view of
+// it.
+bool IsStored(const ReaderMap& readers, const Value* value) {
+  const auto found = readers.find(value);
+  if (found == readers.end()) return false;
+  return std::any_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
+    const OpClass op_class = GetOpDef(reader->kind).op_class;
+    return op_class == OpClass::kSequential || op_class == OpClass::kContraction ||
+           (op_class == OpClass::kView && IsStored(readers, reader->result()));
+  });
 }
 
 }  // namespace
@@ -40,6 +75,8 @@ Result<bool> SplitViews(Graph& graph, const PassOptions&, PassReport&) {
     auto found = readers.find(node.result());
     if (found == readers.end()) continue;
     const bool output = IsOutput(graph, node.result());
+    const bool is_view = GetOpDef(node.kind).op_class == OpClass::kView;
+    if (!is_view && (output || IsStored(readers, node.result()))) continue;
     for (size_t r = output ? 0 : 1; r < found->second.size(); ++r) {
       Builder builder(graph, i + 1);
       builder.set_provenance(node.provenance);
