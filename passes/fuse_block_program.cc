@@ -97,11 +97,12 @@ class BlockGroup {
   // as attention does, or pools the lines that a product makes.
   bool MixesLines() const {
     return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node* node) {
-      if (IsProduct(*node))
-        return HasRows(node->operand(0), rows_) && HasRows(node->operand(1), rows_);
-      return IsReduction(*node) && HasRows(node->operand(0), rows_) &&
-             node->operand(0)->type.rank() == seed_.result()->type.rank() &&
-             node->Ints("axes")[0] == static_cast<int64_t>(rows_.size());
+      const auto has_rows = [&](int i) { return HasRows(node->operand(i), rows_); };
+      if (IsProduct(*node)) return has_rows(0) && has_rows(1);
+      if (!IsReduction(*node) || !has_rows(0)) return false;
+      const auto& axes = node->Ints("axes");
+      return node->operand(0)->type.rank() == seed_.result()->type.rank() && !axes.empty() &&
+             axes[0] == static_cast<int64_t>(rows_.size());
     });
   }
 
@@ -379,8 +380,8 @@ class BlockGroup {
     for (const BlockStage& stage : Stages()) {
       if (stage.value->producer->kind == OpKind::kConcat) continue;
       for (const Node* reducer : stage.inlined) {
-        if (IsProduct(*reducer)) continue;
-        rows.emplace(reducer->operand(0)->type.ToString(), reducer->Ints("axes"));
+        if (!IsProduct(*reducer))
+          rows.emplace(reducer->operand(0)->type.ToString(), reducer->Ints("axes"));
       }
     }
     return rows.size() > 1;
@@ -408,9 +409,8 @@ class BlockGroup {
   std::string why_;  // why no region was formed
 };
 
-// Leading dims to try as rows.
 struct RowRank {
-  size_t rank;
+  size_t rank;                 // leading dims to try as rows
   bool only_if_mixed = false;  // only for a group that MixesLines
 };
 

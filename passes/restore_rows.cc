@@ -23,7 +23,9 @@ class Restorer {
   // The replacement of the node's result; null if the node stays as it is.
   Value* Rewritten(const Node& node, Builder& builder) {
     if (node.kind == OpKind::kMatMul) return Product(node, builder);
-    const auto is_known = [&](Value* operand) { return operand && Restored(operand); };
+    const auto is_known = [&](Value* operand) {
+      return operand && operand->type.rank() == 2 && Restored(operand);
+    };
     const auto known = std::find_if(node.operands.begin(), node.operands.end(), is_known);
     if (known == node.operands.end()) return nullptr;
     const Value& restored = *Restored(*known);
@@ -116,7 +118,7 @@ class Restorer {
   }
 
   Graph& graph_;
-  DenseMap<const Value*, Value*> restored_;  // results of rank 2, or 1 for sums
+  DenseMap<const Value*, Value*> restored_;
 };
 
 }  // namespace
