@@ -18,11 +18,6 @@ const Node* ProducerOf(const Value* value, OpKind kind) {
   return value && value->producer && value->producer->kind == kind ? value->producer : nullptr;
 }
 
-Value* ReshapeTo(Builder& builder, Value* value, ShapeRef shape, const std::string& name) {
-  if (value->type.shape == shape) return value;
-  return builder.Make(OpKind::kReshape, {value}, {{"shape", Shape(shape)}}, name);
-}
-
 // For a view that changes nothing: its operand. Otherwise null.
 Value* SimplifyView(const Node& node) {
   Value* x = node.operand(0);
@@ -249,21 +244,15 @@ Value* Simplify(const Node& node, Builder& builder) {
 }  // namespace
 
 Result<bool> Canonicalize(Graph& graph, const PassOptions&, PassReport&) {
-  bool changed = false;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Node& node = *graph.nodes[i];
-    Builder builder(graph, i);
-    builder.set_provenance(node.provenance);
+  const bool changed = ReplaceResults(graph, [](const Node& node, Builder& builder) {
+    const size_t before = builder.insert_at();
     Value* simpler = Simplify(node, builder);
-    if (!simpler) continue;
-    graph.ReplaceAllUses(node.result(), simpler);
-    // The new value takes the name of the old one, so that kernels use the model's names.
-    if (builder.insert_at() > i) std::swap(simpler->name, node.result()->name);
-    i = builder.insert_at();  // the replaced node; the next run visits the new nodes before it
-    changed = true;
-  }
+    // A new value takes the name of the old one, so that kernels use the model's names.
+    if (simpler && builder.insert_at() > before) std::swap(simpler->name, node.result()->name);
+    return simpler;
+  });
   if (!changed) return false;
-  RemoveDeadNodes(graph);
+  // The next run visits the new nodes.
   FUSEC_TRY(Canonicalize(graph, {}, *std::make_unique<PassReport>()));
   return true;
 }

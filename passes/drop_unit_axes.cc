@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/constant_linear.h"
+#include "passes/graph_edit.h"
 #include "passes/reorder_axes.h"
 
 namespace fusec {
@@ -67,7 +68,7 @@ class Dropper {
       }
       const auto flat = flat_.find(operand);
       const bool is_made = flat != flat_.end() && flat->second->type.shape == rest;
-      operands.push_back(is_made ? flat->second : Reshaped(builder, operand, rest));
+      operands.push_back(is_made ? flat->second : ReshapeTo(builder, operand, rest, operand->name));
     }
     Value* made = builder.Make(node.kind, operands, node.attributes, node.result()->name);
     return Recorded(builder, made, node);
@@ -76,17 +77,12 @@ class Dropper {
   Value* Flat(Builder& builder, Value* value) const {
     const auto flat = flat_.find(value);
     if (flat != flat_.end()) return flat->second;
-    return Reshaped(builder, value, WithoutUnitAxes(value->type.shape));
-  }
-
-  static Value* Reshaped(Builder& builder, Value* value, ShapeRef shape) {
-    if (value->type.shape == shape) return value;
-    return builder.Make(OpKind::kReshape, {value}, {{"shape", Shape(shape)}}, value->name);
+    return ReshapeTo(builder, value, WithoutUnitAxes(value->type.shape), value->name);
   }
 
   // The node's result in the model's shape, from `flat`; its readers may read `flat` instead.
   Value* Recorded(Builder& builder, Value* flat, const Node& node) {
-    Value* result = Reshaped(builder, flat, node.result()->type.shape);
+    Value* result = ReshapeTo(builder, flat, node.result()->type.shape, flat->name);
     std::swap(flat->name, node.result()->name);
     flat_[result] = flat;
     return result;

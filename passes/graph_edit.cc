@@ -112,6 +112,27 @@ Value* Sliced(Builder& builder, Value* x, int64_t axis, int64_t low, int64_t hig
                       name);
 }
 
+Value* ReshapeTo(Builder& builder, Value* value, ShapeRef shape, const std::string& name) {
+  if (value->type.shape == shape) return value;
+  return builder.Make(OpKind::kReshape, {value}, {{"shape", Shape(shape)}}, name);
+}
+
+bool ReplaceResults(Graph& graph, function_ref<Value*(const Node&, Builder&)> rewrite) {
+  bool changed = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = *graph.nodes[i];
+    Builder builder(graph, i);
+    builder.set_provenance(node.provenance);
+    Value* result = rewrite(node, builder);
+    if (!result) continue;
+    graph.ReplaceAllUses(node.result(), result);
+    i = builder.insert_at();
+    changed = true;
+  }
+  if (changed) RemoveDeadNodes(graph);
+  return changed;
+}
+
 bool RemoveDeadNodes(Graph& graph) {
   auto uses = graph.CountUses();
   bool changed = false;

@@ -59,6 +59,13 @@ Value* WithZeros(Builder& builder, ValueList parts, int64_t missing, const std::
 Value* Sliced(Builder& builder, Value* x, int64_t axis, int64_t low, int64_t high,
               const std::string& name = "");
 
+// The value with another shape; the value itself if it has that shape.
+Value* ReshapeTo(Builder& builder, Value* value, ShapeRef shape, const std::string& name);
+
+// Replaces the result of every node for which `rewrite` returns a value, in the order of the graph,
+// so that readers of a replaced value are visited later. A rewrite that returns null must not have
+// made nodes. Returns whether anything was replaced.
+bool ReplaceResults(Graph& graph, function_ref<Value*(const Node&, Builder&)> rewrite);
 // Removes nodes nobody reads, from the end to the start. Returns whether there were any.
 bool RemoveDeadNodes(Graph& graph);
 // Orders nodes so that operands come before their readers, and otherwise keeps their order.

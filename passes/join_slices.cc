@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "passes/graph_edit.h"
 #include "passes/reorder_axes.h"
 
 namespace fusec {
@@ -98,9 +99,7 @@ Value* JoinedSlices(const Node& concat, Builder& builder) {
   }
   if (!is_placed) perm.push_back(first->axis);
   value = builder.Make(OpKind::kTranspose, {value}, {{"perm", perm}}, name);
-  const Shape& shape = concat.result()->type.shape;
-  if (value->type.shape == shape) return value;
-  return builder.Make(OpKind::kReshape, {value}, {{"shape", shape}}, name);
+  return ReshapeTo(builder, value, concat.result()->type.shape, name);
 }
 
 }  // namespace fusec

@@ -107,23 +107,15 @@ class GeluMatcher {
 }  // namespace
 
 Result<bool> RecognizeGelu(Graph& graph, const PassOptions&, PassReport&) {
-  bool changed = false;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Node& node = *graph.nodes[i];
-    if (node.kind != OpKind::kMul || !IsFloat(node.result()->type.dtype)) continue;
+  return ReplaceResults(graph, [](const Node& node, Builder& builder) -> Value* {
+    if (node.kind != OpKind::kMul || !IsFloat(node.result()->type.dtype)) return nullptr;
     const auto match = GeluMatcher(node.result()->type.dtype).Match(node.result());
-    if (!match) continue;
-    Builder builder(graph, i);
-    builder.set_provenance(node.provenance);
+    if (!match) return nullptr;
     Value* gelu = builder.Make(OpKind::kGelu, {match->second}, {{"approximate", match->first}},
                                node.result()->name);
     std::swap(gelu->name, node.result()->name);
-    graph.ReplaceAllUses(node.result(), gelu);
-    i = builder.insert_at();
-    changed = true;
-  }
-  if (changed) RemoveDeadNodes(graph);
-  return changed;
+    return gelu;
+  });
 }
 
 }  // namespace fusec

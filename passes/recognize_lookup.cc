@@ -93,24 +93,16 @@ Value* Replacement(Builder& builder, const Node& reduction, const Search& search
 }  // namespace
 
 Result<bool> RecognizeLookup(Graph& graph, const PassOptions&, PassReport&) {
-  bool changed = false;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Node& node = *graph.nodes[i];
+  return ReplaceResults(graph, [](const Node& node, Builder& builder) -> Value* {
     if (node.kind != OpKind::kArgMax && node.kind != OpKind::kReduceMax &&
         node.kind != OpKind::kReduceSum)
-      continue;
+      return nullptr;
     const auto search = FindSearch(node);
-    if (!search) continue;
-    Builder builder(graph, i);
-    builder.set_provenance(node.provenance);
+    if (!search) return nullptr;
     Value* found = Replacement(builder, node, *search);
     std::swap(found->name, node.result()->name);
-    graph.ReplaceAllUses(node.result(), found);
-    i = builder.insert_at();
-    changed = true;
-  }
-  if (changed) RemoveDeadNodes(graph);
-  return changed;
+    return found;
+  });
 }
 
 }  // namespace fusec

@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "compiler/ir/op_def.h"
-#include "passes/graph_edit.h"
 
 namespace fusec {
 
@@ -25,22 +24,6 @@ Shape WithoutUnitAxes(ShapeRef shape) {
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(rest),
                [](const Expr& extent) { return !extent.IsConstant(1); });
   return rest;
-}
-
-bool ReplaceResults(Graph& graph, function_ref<Value*(const Node&, Builder&)> rewrite) {
-  bool changed = false;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Node& node = *graph.nodes[i];
-    Builder builder(graph, i);
-    builder.set_provenance(node.provenance);
-    Value* result = rewrite(node, builder);
-    if (!result) continue;
-    graph.ReplaceAllUses(node.result(), result);
-    i = builder.insert_at();
-    changed = true;
-  }
-  if (changed) RemoveDeadNodes(graph);
-  return changed;
 }
 
 }  // namespace fusec

@@ -20,9 +20,4 @@ std::vector<int64_t> InverseOf(ArrayRef<int64_t> perm);
 // The shape without its axes of one element.
 Shape WithoutUnitAxes(ShapeRef shape);
 
-// Replaces the result of every node for which `rewrite` returns a value, in the order of the graph,
-// so that readers of a replaced value are visited later. A rewrite that returns null must not have
-// made nodes. Returns whether anything was replaced.
-bool ReplaceResults(Graph& graph, function_ref<Value*(const Node&, Builder&)> rewrite);
-
 }  // namespace fusec
