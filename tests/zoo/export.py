@@ -12,10 +12,7 @@ OPSETS = {"ts": 17, "dynamo": 20}
 
 def export(model, exporter, folder):
     """Writes model.onnx, and inputs.N.npz for each of the model's sizes, with the names of the inputs that are left in the graph."""
-    torch.manual_seed(7)
-    module = model.make().eval()
-    spread(module)
-    called = Called(module, model.call)
+    called = prepared(model)
     data = model.data(model.sizes[0], seed=1)
     names = [one.name for one in model.inputs]
     path = str(folder / "model.onnx")
@@ -33,6 +30,14 @@ def export(model, exporter, folder):
     for i, sizes in enumerate(model.sizes):
         data = dict(zip(names, model.data(sizes, seed=i + 2)))
         numpy.savez(folder / f"inputs.{i}.npz", **{name: data[name].numpy() for name in names if name in kept})
+
+
+def prepared(model):
+    """The model as a function of tensors, for inference, with the same random weights in every process."""
+    torch.manual_seed(7)
+    module = model.make().eval()
+    spread(module)
+    return Called(module, model.call)
 
 
 def warm_up(folder):

@@ -162,7 +162,7 @@ def work(arguments):
         if graph:
             row.torch_us = f"{replay_us(graph):.2f}"
         if bench:
-            row.fusec_us = f"{measured_by(bench)['device_us']['median']:.2f}"
+            row.fusec_us = f"{measured_by(arguments, bench)['device_us']['median']:.2f}"
         say(row)
 
 
@@ -207,11 +207,12 @@ def give_up(*_):
 def torch_graph(row, model, _, arguments):
     """Counts torch.compile's launches, and captures its call."""
     import torch
+    from export import prepared
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
     torch._dynamo.reset()
-    module, inputs = module_of(model).cuda(), [x.cuda() for x in data_of(model, arguments)]
+    module, inputs = prepared(model).cuda(), [x.cuda() for x in data_of(model, arguments)]
     function = torch.compile(module, dynamic=False)
     stream = torch.cuda.Stream()
     with torch.no_grad(), torch.cuda.stream(stream):
@@ -235,17 +236,6 @@ def torch_graph(row, model, _, arguments):
 
 def data_of(model, arguments):
     return model.data({**model.sizes[-1], "batch": arguments.batch}, seed=5)
-
-
-def module_of(model):
-    import torch
-    from export import spread
-    from model import Called
-
-    torch.manual_seed(7)
-    module = model.make().eval()
-    spread(module)
-    return Called(module, model.call)
 
 
 def replay_us(captured):
@@ -283,21 +273,24 @@ def artifact_of(row, model, folder, arguments):
     inputs = folder / "inputs.npz"
     numpy.savez(inputs, **{name: value.numpy() for name, value in zip(names, data_of(model, arguments)) if name in kept})
     artifact = folder / "artifact"
-    run([arguments.fusec, folder / "model.onnx", "-o", artifact, "--target", arguments.target, "--matmul-precision", "high"])
-    bench = [arguments.fusec, "bench", artifact, "--device", "cuda", "--inputs", inputs, "--json", "--seconds", "0.02"]
-    row.fusec_launches = str(measured_by(bench)["launches"])
+    output_of(arguments, folder / "model.onnx", "-o", artifact, "--target", arguments.target, "--matmul-precision", "high")
+    bench = ["bench", artifact, "--device", "cuda", "--inputs", inputs, "--json", "--seconds", "0.02"]
+    row.fusec_launches = str(measured_by(arguments, bench)["launches"])
     return bench
 
 
-def measured_by(bench):
-    return json.loads(run(bench))[0]
+def measured_by(arguments, bench):
+    return json.loads(output_of(arguments, *bench))[0]
 
 
-def run(command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=MODEL_SECONDS)
-    if done.returncode != 0:
-        raise RuntimeError(next((line for line in done.stderr.splitlines() if "error" in line), f"exit code {done.returncode}"))
-    return done.stdout
+def output_of(arguments, *words):
+    """What fusec prints; an error if it fails."""
+    from judge import Fusec
+
+    done = Fusec(arguments.fusec)(*words)
+    if done.code != 0:
+        raise RuntimeError(done.reason)
+    return done.output
 
 
 if __name__ == "__main__":

@@ -29,9 +29,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import torch  # noqa: E402
-from export import spread  # noqa: E402
+from export import prepared  # noqa: E402
 from isolated import Failed, isolated  # noqa: E402
-from model import Called  # noqa: E402
 
 LIBRARIES = sorted(file.stem for file in (HERE / "libraries").glob("*.py"))
 SECONDS = 600
@@ -42,10 +41,7 @@ def run(model):
     """(verdict, reason)"""
     import fusec
 
-    torch.manual_seed(7)
-    module = model.make().eval()
-    spread(module)
-    called = Called(module, model.call)
+    called = prepared(model)
     cases = [model.data(sizes, seed=i + 2) for i, sizes in enumerate(model.sizes)]
     with torch.no_grad():
         try:
