@@ -64,6 +64,10 @@ std::optional<TensorData> KnownSizes(const Node& node, const Ranges& ranges) {
 // graph.
 Result<std::vector<TensorData>> ValuesOf(const Node& node) {
   std::vector<TensorData> values;
+  if (std::optional<TensorData> view = FoldView(node)) {
+    values.push_back(*std::move(view));
+    return values;
+  }
   if (!FitsInterpreter(node)) {
     FUSEC_ASSIGN(std::optional<TensorData> value, FoldLarge(node));
     if (value) values.push_back(*std::move(value));

@@ -112,7 +112,7 @@ Result<void> FoldMatMul(const Node& node, TensorData& result) {
   return {};
 }
 
-// Transposes in tiles of 64 x 64 elements, spanned by the last axis of the source and the last axis
+// Transposes in tiles of 64 x 64 bytes, spanned by the last axis of the source and the last axis
 // of the result, so that whole cache lines are read and written.
 template <int kBytes>
 class TileMover {
@@ -144,18 +144,22 @@ class TileMover {
       Walk(axis + 1, from + i * from_strides_[axis], to + i * strides_[axis]);
   }
 
+  // The column stride of the source and the row stride of the result are 1.
   void Tiles(int64_t from, int64_t to) {
     const size_t along = dims_.size() - 1;
     const int64_t rows = across_ == along ? 1 : dims_[across_], columns = dims_[along];
+    const int64_t row_bytes = from_strides_[across_] * kBytes;
+    const int64_t column_bytes = strides_[along] * kBytes;
+    const std::byte* const source = source_.bytes() + from * kBytes;
+    std::byte* const result = result_.mutable_bytes() + to * kBytes;
     for (int64_t row = 0; row < rows; row += kTile) {
       for (int64_t column = 0; column < columns; column += kTile) {
         const int64_t row_end = std::min(rows, row + kTile);
         const int64_t column_end = std::min(columns, column + kTile);
         for (int64_t c = column; c < column_end; ++c) {
           for (int64_t r = row; r < row_end; ++r) {
-            const int64_t at = to + r * strides_[across_] + c * strides_[along];
-            std::memcpy(result_.mutable_bytes() + at * kBytes,
-                        source_.bytes() + (from + r * from_strides_[across_] + c) * kBytes, kBytes);
+            std::memcpy(result + c * column_bytes + r * kBytes, source + r * row_bytes + c * kBytes,
+                        kBytes);
           }
         }
         CountMoved((row_end - row) * (column_end - column) * kBytes);
@@ -205,6 +209,18 @@ bool IsRowByRow(const Node& node) {
 
 }  // namespace
 
+std::optional<TensorData> FoldView(const Node& node) {
+  if (node.kind != OpKind::kReshape && node.kind != OpKind::kIdentity &&
+      node.kind != OpKind::kTranspose)
+    return std::nullopt;
+  const std::vector<int64_t> dims = *StaticShape(node.result()->type.shape);
+  const TensorData& source = ConstantOf(node.operand(0));
+  if (node.kind != OpKind::kTranspose || dims.empty()) return source.Reshaped(dims);
+  TensorData result(source.dtype(), dims);
+  FoldTranspose(source, node.Ints("perm"), result);
+  return result;
+}
+
 bool FitsInterpreter(const Node& node) {
   int64_t elements = 0;
   for (const Value* operand : node.operands) elements += operand ? Elements(operand) : 0;
@@ -213,17 +229,9 @@ bool FitsInterpreter(const Node& node) {
 }
 
 Result<std::optional<TensorData>> FoldLarge(const Node& node) {
-  const TensorType& type = node.result()->type;
-  const std::vector<int64_t> dims = *StaticShape(type.shape);
-  if (node.kind == OpKind::kReshape || node.kind == OpKind::kIdentity)
-    return ConstantOf(node.operand(0)).Reshaped(dims);
-  if (node.kind == OpKind::kTranspose && !dims.empty()) {
-    TensorData result(type.dtype, dims);
-    FoldTranspose(ConstantOf(node.operand(0)), node.Ints("perm"), result);
-    return result;
-  }
   if (!IsElementWise(node) && !IsRowByRow(node)) return std::nullopt;
-  TensorData result(type.dtype, dims);
+  const TensorType& type = node.result()->type;
+  TensorData result(type.dtype, *StaticShape(type.shape));
   FUSEC_TRY(IsElementWise(node) ? FoldElementWise(node, result) : FoldMatMul(node, result));
   return result;
 }

@@ -7,14 +7,17 @@
 
 namespace fusec {
 
+// The result of a view of a constant whose elements are copied as bytes: a reshape, identity or
+// transpose, of any size. Returns nullopt for other ops.
+std::optional<TensorData> FoldView(const Node& node);
+
 // Whether the interpreter may fold `node`. It holds all operands and results at once, at 8 bytes
 // per element; up to 48 million elements (384 MB) are allowed.
 bool FitsInterpreter(const Node& node);
 
 // Computes the result of a node whose operands are big constants piece by piece, so that little
-// more than the result is in memory. Views copy bytes; pointwise ops and matmuls are interpreted
-// for a range of elements or rows at a time. Returns nullopt for other ops, which stay in the
-// graph.
+// more than the result is in memory. Pointwise ops and matmuls are interpreted for a range of
+// elements or rows at a time. Returns nullopt for other ops, which stay in the graph.
 Result<std::optional<TensorData>> FoldLarge(const Node& node);
 
 }  // namespace fusec

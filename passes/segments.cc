@@ -4,7 +4,10 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "compiler/ir/op_def.h"
 
 namespace fusec {
 
@@ -20,6 +23,29 @@ DenseMap<const Value*, size_t> LastReaders(const Graph& graph, const Nodes& node
   }
   for (const Value* output : graph.outputs) last[output] = nodes.size();
   return last;
+}
+
+// Moves each view to its first reader, so that no cut parts the two: what is read in every layer
+// crosses a cut once, not once for each later layer.
+Nodes WithViewsAtReaders(Nodes nodes) {
+  DenseMap<const Node*, size_t> first_reader;  // the place of a view, in the order of before
+  std::vector<std::pair<size_t, size_t>> places(nodes.size());
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const Node& node = *nodes[i];
+    const auto found = first_reader.find(&node);
+    const bool moves = GetOpDef(node.kind).op_class == OpClass::kView;
+    const size_t place = moves && found != first_reader.end() ? found->second : i;
+    places[i] = {place, i};
+    for (const Value* operand : node.operands) {
+      if (!operand || !operand->producer) continue;
+      size_t& first = first_reader.try_emplace(operand->producer, place).first->second;
+      first = std::min(first, place);
+    }
+  }
+  std::sort(places.begin(), places.end());
+  Nodes moved;
+  for (const auto& [place, i] : places) moved.push_back(std::move(nodes[i]));
+  return moved;
 }
 
 // Finds the end of a segment that begins at `start`. The segment has `most` / 2 to `most` nodes;
@@ -139,6 +165,7 @@ Result<bool> RunInSegments(Graph& graph, PassFunction pass, const PassOptions& o
   for (auto& node : graph.nodes)
     (node->kind == OpKind::kConstant ? constants : computing).push_back(std::move(node));
   graph.nodes = std::move(constants);
+  computing = WithViewsAtReaders(std::move(computing));
   const DenseMap<const Value*, size_t> last_reader = LastReaders(graph, computing);
   const CutFinder cuts(computing, last_reader);
   bool changed = false;

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <future>
 #include <limits>
-#include <thread>
+#include <vector>
 
 #include "compiler/support/check.h"
+#include "compiler/support/parallel.h"
 
 namespace fusec {
 
@@ -36,22 +36,14 @@ tl::unexpected<Error> Refused(int64_t row, double value, RowStorage storage) {
 // Calls store(first, last) for consecutive ranges of rows in parallel. Returns the error of the
 // first row that has one.
 template <class Store>
-Result<void> ForRanges(const TensorData& table, const Store& store) {
-  constexpr int64_t kLeastElements = 1 << 18;  // that are worth a thread
-  const int64_t rows = table.dims()[0];
-  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const int64_t count = std::clamp<int64_t>(table.element_count() / kLeastElements, 1, cores);
-  std::vector<std::future<Result<void>>> others;
-  for (int64_t i = 1; i < count; ++i) {
-    others.push_back(
-        std::async(std::launch::async, store, rows * i / count, rows * (i + 1) / count));
-  }
-  Result<void> result = store(0, rows / count);
-  for (std::future<Result<void>>& other : others) {
-    const Result<void> next = other.get();
-    if (result && !next) result = next;
-  }
-  return result;
+Result<void> StoreRanges(const TensorData& table, const Store& store) {
+  const int64_t rows = table.dims()[0], elements = table.element_count();
+  std::vector<Result<void>> results(static_cast<size_t>(RangeCount(rows, elements)));
+  ForRanges(rows, elements, [&](int64_t first, int64_t last, int64_t range) {
+    results[range] = store(first, last);
+  });
+  for (Result<void>& result : results) FUSEC_TRY(std::move(result));
+  return {};
 }
 
 // Reads rows of a table in ascending order, one at a time, as doubles.
@@ -103,7 +95,7 @@ Result<StoredRows> StoreIntegers(const TensorData& table, RowStorage storage, in
     }
     return {};
   };
-  FUSEC_TRY(ForRanges(table, store));
+  FUSEC_TRY(StoreRanges(table, store));
   return stored;
 }
 
@@ -125,7 +117,7 @@ Result<StoredRows> StoreFp8(const TensorData& table) {
     }
     return {};
   };
-  FUSEC_TRY(ForRanges(table, store));
+  FUSEC_TRY(StoreRanges(table, store));
   return stored;
 }
 
@@ -147,7 +139,7 @@ Result<StoredRows> StoreHalves(const TensorData& table, RowStorage storage) {
     }
     return {};
   };
-  FUSEC_TRY(ForRanges(table, store));
+  FUSEC_TRY(StoreRanges(table, store));
   return stored;
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Counts the kernels of an inference of each model of libraries/, by torch.compile and by fusec, and measures their times on a GPU.
+"""Counts the kernels of an inference of each model of libraries/ or full_size/, by torch.compile and by fusec, and measures their times on a GPU.
 
-    python3 tests/zoo/launches.py [--library NAME]... [--only PATTERN] [--fusec PROGRAM] [--target GPU] [--jobs N] [--minutes M]
-        [--batch N] [--work FOLDER] --table FILE.tsv
+    python3 tests/zoo/launches.py [--library NAME]... [--full-size] [--only PATTERN] [--fusec PROGRAM] [--target GPU] [--jobs N]
+        [--minutes M] [--batch N] [--work FOLDER] --table FILE.tsv
 
 Run it on a machine with a GPU, with the Python that has the libraries. A row has, for one batch of valid inputs in float32 (TF32 products
 in both):
@@ -33,6 +33,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 LIBRARIES = sorted(file.stem for file in (HERE / "libraries").glob("*.py"))
 MODEL_SECONDS = 150  # for exporting and compiling one model, by both
+FULL_SIZE_SECONDS = 400  # the same for models of full_size/
 REPLAYS = 200
 READY = "ready\n"  # what a process prints once it has compiled everything
 
@@ -52,6 +53,7 @@ class Row:
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", action="append", choices=LIBRARIES, help="only this one (may be given again)")
+    parser.add_argument("--full-size", action="store_true", help="the models of full_size/, which have the sizes of published ones")
     parser.add_argument("--only", default="", metavar="PATTERN", help="models whose LIBRARY/MODEL matches this regular expression")
     parser.add_argument("--fusec", type=pathlib.Path, default=HERE.parents[1] / "build/fusec", help="program (default: build/fusec)")
     parser.add_argument("--target", default="sm_90a", help="the GPU's architecture (default: sm_90a)")
@@ -142,6 +144,7 @@ def work(arguments):
     say = lambda row: print(json.dumps(dataclasses.asdict(row)), file=answers, flush=True)  # noqa: E731
     models = list(share_of(arguments))
     rows = [Row(library.removesuffix("_models"), model.name) for library, model in models]
+    seconds = FULL_SIZE_SECONDS if arguments.full_size else MODEL_SECONDS
 
     def each(step):
         """What `step` makes of each model; null where it fails or is left out."""
@@ -149,7 +152,7 @@ def work(arguments):
         for row, (library, model) in zip(rows, models):
             folder = arguments.work / library / model.name
             folder.mkdir(parents=True, exist_ok=True)
-            made.append(attempt(lambda: step(row, model, folder, arguments), row, until))
+            made.append(attempt(lambda: step(row, model, folder, arguments), row, until, seconds))
             say(row)
         return made
 
@@ -171,9 +174,11 @@ def share_of(arguments):
     import importlib
 
     number = 0
-    for library in arguments.library or LIBRARIES:
+    folder = "full_size" if arguments.full_size else "libraries"
+    names = sorted(file.stem for file in (HERE / folder).glob("*.py"))
+    for library in arguments.library or names:
         try:
-            models = list(importlib.import_module(f"libraries.{library}").models())
+            models = list(importlib.import_module(f"{folder}.{library}").models())
         except ImportError as failure:
             print(f"{library}: {failure}", file=sys.stderr)
             continue
@@ -184,13 +189,13 @@ def share_of(arguments):
                 number += 1
 
 
-def attempt(step, row, until):
+def attempt(step, row, until, seconds):
     """The result of the step; null if it fails, which the row tells, or if the time is over."""
     if time.monotonic() > until:
         row.why += "left out "
         return None
     signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(MODEL_SECONDS)
+    signal.alarm(seconds)
     try:
         return step()
     except Exception as failure:
@@ -201,7 +206,7 @@ def attempt(step, row, until):
 
 
 def give_up(*_):
-    raise TimeoutError(f"over {MODEL_SECONDS} s")
+    raise TimeoutError("it took too long")
 
 
 def torch_graph(row, model, _, arguments):

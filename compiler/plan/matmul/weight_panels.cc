@@ -1,10 +1,12 @@
 #include "compiler/plan/matmul/weight_panels.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "compiler/support/check.h"
+#include "compiler/support/parallel.h"
 
 namespace fusec {
 
@@ -17,7 +19,7 @@ constexpr int64_t kPanelRows = 64, kPanelBytes = 128, kVectorBytes = 16;
 float RoundTo11Bits(float x) { return std::fmaf(x, -8192.0f, x * 8193.0f); }
 
 // Calls visit(plain, in_panels, bytes) for each vector of up to 16 bytes: its byte offset in the
-// matrices [.., n, k], its byte offset in panels, and its size.
+// matrices [.., n, k], its byte offset in panels, and its size. Several threads call it.
 template <class Visit>
 void ForEachVector(const std::vector<int64_t>& dims, Dtype dtype, const Visit& visit) {
   const int64_t rows = dims[dims.size() - 2], row_bytes = dims.back() * DtypeBytes(dtype);
@@ -25,17 +27,19 @@ void ForEachVector(const std::vector<int64_t>& dims, Dtype dtype, const Visit& v
   for (size_t axis = 0; axis + 1 < dims.size(); ++axis) all_rows *= dims[axis];
   const int64_t across = CeilDiv(row_bytes, kPanelBytes);  // panels per row
   const int64_t down = CeilDiv(rows, kPanelRows);
-  for (int64_t i = 0; i < all_rows; ++i) {
-    const int64_t matrix = i / rows, row = i % rows, in_panel = row % kPanelRows;
-    const int64_t first = (matrix * down + row / kPanelRows) * across;
-    for (int64_t offset = 0; offset < row_bytes; offset += kVectorBytes) {
-      const int64_t panel = first + offset / kPanelBytes;
-      const int64_t vector = offset % kPanelBytes / kVectorBytes ^ in_panel % 8;
-      visit(i * row_bytes + offset,
-            (panel * kPanelRows + in_panel) * kPanelBytes + vector * kVectorBytes,
-            std::min(kVectorBytes, row_bytes - offset));
+  ForRanges(all_rows, all_rows * dims.back(), [&](int64_t begin, int64_t end, int64_t) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t matrix = i / rows, row = i % rows, in_panel = row % kPanelRows;
+      const int64_t first = (matrix * down + row / kPanelRows) * across;
+      for (int64_t offset = 0; offset < row_bytes; offset += kVectorBytes) {
+        const int64_t panel = first + offset / kPanelBytes;
+        const int64_t vector = offset % kPanelBytes / kVectorBytes ^ in_panel % 8;
+        visit(i * row_bytes + offset,
+              (panel * kPanelRows + in_panel) * kPanelBytes + vector * kVectorBytes,
+              std::min(kVectorBytes, row_bytes - offset));
+      }
     }
-  }
+  });
 }
 
 constexpr int64_t kUnitBytes = sizeof(float);
@@ -120,33 +124,92 @@ float UnitOf(double greatest, WeightLayout layout) {
   return std::ldexp(1.0f, std::max(exponent, kLeast));
 }
 
+struct Half {
+  uint16_t bits;
+  float value;
+};
+
+// The half nearest to a float that is not beyond the halves, ties to even.
+Half NearestHalf(float x) {
+  constexpr uint32_t kSign = 0x80000000, kInfinity = 0x7f800000;
+  constexpr uint32_t kFirstNormal = 0x38800000;  // 2^-14
+  constexpr int kDroppedBits = 13;
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t magnitude = bits & ~kSign;
+  uint32_t value, half;
+  if (magnitude >= kInfinity) {
+    value = magnitude;
+    half = magnitude == kInfinity ? 0x7c00 : 0x7e00;
+  } else if (magnitude >= kFirstNormal) {
+    const uint32_t rounding = (1u << (kDroppedBits - 1)) - 1 + (magnitude >> kDroppedBits & 1);
+    value = (magnitude + rounding) >> kDroppedBits << kDroppedBits;
+    half = (value - kFirstNormal + 0x00800000) >> kDroppedBits;
+  } else {  // floats from 0.5 on are 2^-24 apart, as these halves are
+    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+    value = std::bit_cast<uint32_t>(sum - 0.5f);
+    half = std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f);
+  }
+  return {static_cast<uint16_t>(half | (bits & kSign) >> 16),
+          std::bit_cast<float>(value | (bits & kSign))};
+}
+
+template <class T>
+double Greatest(const std::vector<T>& numbers) {
+  T greatest = 0;
+  for (const T x : numbers) greatest = std::max(greatest, std::abs(x));
+  return greatest;
+}
+
+// A row of floats, each as two halves. Eight numbers share a vector of 16 bytes. Quotients,
+// differences and products are exact.
+void WriteSplitRow(const std::vector<float>& row, const UnitRow& places, std::byte* to) {
+  constexpr size_t kTogether = kVectorBytes / sizeof(uint16_t);
+  const float unit = UnitOf(Greatest(row), WeightLayout::kSplitHalfPanels);
+  Write(to + places.unit(), unit);
+  for (size_t begin = 0; begin < row.size(); begin += kTogether) {
+    uint16_t high[kTogether] = {}, low[kTogether] = {};
+    for (size_t i = 0; i < std::min(kTogether, row.size() - begin); ++i) {
+      const int64_t place = PlaceOf(static_cast<int64_t>(i), WeightLayout::kSplitHalfPanels);
+      const float x = row[begin + i] / unit;
+      const Half first = NearestHalf(x);
+      high[place] = first.bits;
+      low[place] = NearestHalf((x - first.value) * static_cast<float>(1 / kLowUnit)).bits;
+    }
+    std::memcpy(to + places.At(static_cast<int64_t>(begin)), high, sizeof high);
+    std::memcpy(to + places.At(static_cast<int64_t>(begin), 1), low, sizeof low);
+  }
+}
+
+void WriteFloat8Row(const std::vector<double>& row, const UnitRow& places, std::byte* to) {
+  const float unit = UnitOf(Greatest(row), WeightLayout::kFloat8Panels);
+  Write(to + places.unit(), unit);
+  for (size_t i = 0; i < row.size(); ++i)
+    Write(to + places.At(static_cast<int64_t>(i)), DoubleToE4M3(row[i] / unit));
+}
+
 TensorData MakeUnitPanels(const TensorData& weights, WeightLayout layout) {
   const std::vector<int64_t>& dims = weights.dims();
   const Dtype dtype = weights.dtype();
+  const bool is_split = layout == WeightLayout::kSplitHalfPanels;
+  FUSEC_CHECK(!is_split || dtype == Dtype::kF32, "floats are split into two halves");
   const int64_t n = dims[dims.size() - 2], k = dims.back(), rows = weights.element_count() / k;
   TensorData made(dtype, {rows / n * PanelElements(n, k, dtype, layout)});
   std::byte* const to = made.mutable_bytes();
-  std::vector<double> numbers(k);
-  for (int64_t row = 0; row < rows; ++row) {
-    double greatest = 0;
-    for (int64_t i = 0; i < k; ++i) {
-      numbers[i] = weights.GetDouble(row * k + i);
-      greatest = std::max(greatest, std::abs(numbers[i]));
-    }
-    const UnitRow places(row, n, k, layout);
-    const float unit = UnitOf(greatest, layout);
-    Write(to + places.unit(), unit);
-    for (int64_t i = 0; i < k; ++i) {
-      if (layout == WeightLayout::kFloat8Panels) {
-        Write(to + places.At(i), DoubleToE4M3(numbers[i] / unit));
-        continue;
+  ForRanges(rows, weights.element_count(), [&](int64_t first, int64_t last, int64_t) {
+    std::vector<float> floats(is_split ? k : 0);
+    std::vector<double> numbers(is_split ? 0 : k);
+    for (int64_t row = first; row < last; ++row) {
+      const UnitRow places(row, n, k, layout);
+      if (is_split) {
+        std::memcpy(floats.data(), weights.bytes() + row * k * int64_t{sizeof(float)},
+                    floats.size() * sizeof(float));
+        WriteSplitRow(floats, places, to);
+      } else {
+        for (int64_t i = 0; i < k; ++i) numbers[i] = weights.GetDouble(row * k + i);
+        WriteFloat8Row(numbers, places, to);
       }
-      const double x = numbers[i] / unit;
-      const uint16_t high = DoubleToHalf(x);
-      Write(to + places.At(i), high);
-      Write(to + places.At(i, 1), DoubleToHalf((x - HalfToDouble(high)) / kLowUnit));
     }
-  }
+  });
   return made;
 }
 

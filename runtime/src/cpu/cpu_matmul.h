@@ -45,8 +45,9 @@ struct CpuMatmulCall {
 };
 
 // Runs the matmuls of one context. It uses oneDNN if it is installed and has the dtype; f16 and
-// bf16 are computed in f32 if oneDNN lacks them. Otherwise, and with an addend (which artifacts for
-// CPUs do not have), it uses the runtime's own product. Primitives of the last shapes are cached.
+// bf16 are computed in f32 if oneDNN lacks them. Otherwise, for few rows by weights that oneDNN
+// does not pack, and with an addend (which artifacts for CPUs do not have), it uses the runtime's
+// own product. Primitives of the last shapes are cached.
 class CpuMatmul {
  public:
   // `library` is null if oneDNN is not used.
@@ -63,7 +64,7 @@ class CpuMatmul {
     int threads = 0;
     MatmulSizes sizes;
     const void* constant_b = nullptr;         // null if b is not constant
-    std::unique_ptr<OneDnnMatmul> primitive;  // null if oneDNN does not support the matmul
+    std::unique_ptr<OneDnnMatmul> primitive;  // null if oneDNN cannot, or is slower
     uint64_t last_use = 0;
   };
   const OneDnnMatmul* Prepare(int step, const CpuMatmulCall& call, int threads);

@@ -220,6 +220,21 @@ bool OneDnnMatmul::CreatePrimitiveFor(const Md& b, const HostMatmul& call,
                                            library_.engine(), nullptr));
 }
 
+Md OneDnnMatmul::FastestLayout(const HostMatmul& call) const {
+  const OneDnn::Functions& f = library_.functions();
+  const Md plain = DescribeB(f, call);
+  Owned<dnnl_primitive_desc_t> free_layout(f.dnnl_primitive_desc_destroy);
+  Md any{};
+  f.dnnl_memory_desc_init_by_tag(&any, plain.ndims, plain.dims, plain.data_type,
+                                 dnnl_format_tag_any);
+  if (!CreatePrimitiveFor(any, call, free_layout.out())) return plain;
+  return *f.dnnl_primitive_desc_query_md(free_layout.get(), dnnl_query_weights_md, 0);
+}
+
+bool OneDnnMatmul::ReadsBlocks(const OneDnn& library, const HostMatmul& call) {
+  return OneDnnMatmul(library).FastestLayout(call).format_desc.blocking.inner_nblks > 0;
+}
+
 bool OneDnnMatmul::CreatePrimitive(const HostMatmul& call, PackedWeights* weights) {
   const OneDnn::Functions& f = library_.functions();
   const dnnl_engine_t engine = library_.engine();
@@ -227,13 +242,7 @@ bool OneDnnMatmul::CreatePrimitive(const HostMatmul& call, PackedWeights* weight
   Md b = plain;
   Owned<dnnl_primitive_desc_t> description(f.dnnl_primitive_desc_destroy);
   if (weights) {
-    Owned<dnnl_primitive_desc_t> free_layout(f.dnnl_primitive_desc_destroy);
-    Md any{};
-    f.dnnl_memory_desc_init_by_tag(&any, plain.ndims, plain.dims, plain.data_type,
-                                   dnnl_format_tag_any);
-    if (CreatePrimitiveFor(any, call, free_layout.out())) {
-      b = *f.dnnl_primitive_desc_query_md(free_layout.get(), dnnl_query_weights_md, 0);
-    }
+    b = FastestLayout(call);
     if (!f.dnnl_memory_desc_equal(&b, &plain)) packed_ = weights->Get(library_, call.b, plain, b);
     if (!packed_) b = plain;
   }

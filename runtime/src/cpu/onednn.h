@@ -58,6 +58,8 @@ class OneDnnMatmul {
   // oneDNN has no implementation, and for relu, because oneDNN's relu turns NaN into 0.
   static std::unique_ptr<OneDnnMatmul> Create(const OneDnn& library, const HostMatmul& call,
                                               PackedWeights* weights);
+  // Whether oneDNN would read constant weights in blocks, which are packed once.
+  static bool ReadsBlocks(const OneDnn& library, const HostMatmul& call);
   ~OneDnnMatmul();
   OneDnnMatmul(const OneDnnMatmul&) = delete;
 
@@ -68,6 +70,8 @@ class OneDnnMatmul {
  private:
   explicit OneDnnMatmul(const OneDnn& library) : library_(library) {}
   bool CreatePrimitive(const HostMatmul& call, PackedWeights* weights);
+  // The layout of b with which oneDNN is fastest.
+  dnnl_memory_desc_t FastestLayout(const HostMatmul& call) const;
   bool CreatePrimitiveFor(const dnnl_memory_desc_t& b, const HostMatmul& call,
                           dnnl_primitive_desc_t* description) const;
 

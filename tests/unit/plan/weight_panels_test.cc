@@ -74,6 +74,32 @@ TEST(WeightPanels, SplitHalvesStandWhereTheKernelLooks) {
   }
 }
 
+// Both halves are the nearest ones, as by conversion from double, also if they are subnormal or not finite.
+TEST(WeightPanels, SplitHalvesAreTheNearest) {
+  constexpr int64_t kN = 64, kK = 64;
+  TensorData weights(Dtype::kF32, {kN, kK});
+  uint32_t bits = 1;
+  for (int64_t i = 0; i < kN * kK; ++i) {
+    bits = bits * 1664525 + 1013904223;
+    const double x = static_cast<int32_t>(bits) * std::ldexp(1.0, -static_cast<int>(i % 60) - 1);
+    weights.SetDouble(i, i % kK == 0 ? 0x1p31 : x);
+  }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  weights.SetDouble(kK + 5, kInfinity);
+  weights.SetDouble(kK + 6, -kInfinity);
+  weights.SetDouble(2 * kK + 7, std::numeric_limits<double>::quiet_NaN());
+  const TensorData panels = MakePanels(weights, WeightLayout::kSplitHalfPanels);
+  const auto* halves = reinterpret_cast<const uint16_t*>(panels.bytes());
+  for (int64_t i = 0; i < kN * kK; ++i) {
+    const int64_t row = i / kK, column = i % kK, number = column % 16;
+    const int64_t in_row = column / 16 * 16 + (number % 4 + number / 8 * 4) * 2 + number % 8 / 4;
+    const int64_t high = row * 64 + (in_row / 8 ^ row % 8) * 8 + in_row % 8;
+    const double x = weights.GetDouble(i) / panels.GetDouble((2 * 64 * 64) / 2 + row);
+    EXPECT_EQ(halves[high], DoubleToHalf(x)) << x;
+    EXPECT_EQ(halves[high + 64 * 64], DoubleToHalf((x - HalfToDouble(DoubleToHalf(x))) * 2048)) << x;
+  }
+}
+
 TEST(WeightPanels, SplitHalvesHoldNumbersOfAnySize) {
   TensorData weights(Dtype::kF32, {64, 3});
   for (int64_t row = 0; row < 64; ++row) {
