@@ -1,6 +1,7 @@
 // matmul {transpose_a, transpose_b} and gemm {alpha, beta, transpose_a, transpose_b}.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/import/import_context.h"
@@ -9,6 +10,7 @@
 #include "compiler/ops/formula.h"
 #include "compiler/ops/reduction_common.h"
 #include "compiler/reference/reference_context.h"
+#include "compiler/support/parallel.h"
 
 namespace fusec {
 namespace {
@@ -75,20 +77,48 @@ struct MatrixView {
   }
 };
 
-// c[i, j] = sum over k of a[i, k] * b[k, j], k ascending.
+// Computes rows first..last - 1 of c[i, j] = sum over k of a[i, k] * b[k, j], k ascending. The
+// loops are in an order that reads the elements of b one after the other, for several rows at a
+// time.
+template <class T>
+void MultiplyRows(const T* a, const MatrixView& left, const T* b, const MatrixView& right, T* c,
+                  int64_t first, int64_t last) {
+  constexpr int64_t kTogether = 8;
+  const int64_t depth = left.columns, columns = right.columns;
+  for (int64_t begin = first; begin < last; begin += kTogether) {
+    const int64_t end = std::min(begin + kTogether, last);
+    if (right.column_stride == 1) {
+      std::fill(c + begin * columns, c + end * columns, T(0));
+      for (int64_t k = 0; k < depth; ++k) {
+        const T* const from = b + k * right.row_stride;
+        for (int64_t i = begin; i < end; ++i) {
+          const T x = a[i * left.row_stride + k * left.column_stride];
+          T* const row = c + i * columns;
+          for (int64_t j = 0; j < columns; ++j) row[j] += x * from[j];
+        }
+      }
+      continue;
+    }
+    for (int64_t j = 0; j < columns; ++j) {
+      const T* const from = b + j * right.column_stride;
+      T sums[kTogether] = {};
+      for (int64_t k = 0; k < depth; ++k) {
+        const T* const x = a + begin * left.row_stride + k * left.column_stride;
+        for (int64_t i = 0; i < end - begin; ++i)
+          sums[i] += x[i * left.row_stride] * from[k * right.row_stride];
+      }
+      for (int64_t i = begin; i < end; ++i) c[i * columns + j] = sums[i - begin];
+    }
+  }
+}
+
 template <class T>
 void MultiplyMatrices(const T* a, const MatrixView& left, const T* b, const MatrixView& right,
                       T* c) {
-  for (int64_t i = 0; i < left.rows; ++i) {
-    for (int64_t j = 0; j < right.columns; ++j) {
-      T sum = 0;
-      for (int64_t k = 0; k < left.columns; ++k) {
-        sum += a[i * left.row_stride + k * left.column_stride] *
-               b[k * right.row_stride + j * right.column_stride];
-      }
-      c[i * right.columns + j] = sum;
-    }
-  }
+  ForRanges(left.rows, left.rows * left.columns * right.columns,
+            [&](int64_t first, int64_t last, int64_t) {
+              MultiplyRows(a, left, b, right, c, first, last);
+            });
 }
 
 void ReferenceProduct(const ReferenceTensor& a, bool transpose_a, const ReferenceTensor& b,

@@ -32,16 +32,6 @@ std::string Placeholder(const std::string& name, ArrayRef<Scalar> operands,
 }
 
 // The stride in an operand of each axis of the result; 0 where the operand is broadcast.
-std::vector<int64_t> BroadcastStrides(ArrayRef<int64_t> dims, size_t rank) {
-  std::vector<int64_t> strides(rank, 0);
-  int64_t stride = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    if (dims[i] != 1) strides[rank - dims.size() + i] = stride;
-    stride *= dims[i];
-  }
-  return strides;
-}
-
 }  // namespace
 
 std::string FillFormula(const std::string& formula, ArrayRef<Scalar> operands,

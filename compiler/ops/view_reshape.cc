@@ -209,11 +209,10 @@ struct TransposeOp {
   }
   static Result<void> Reference(ReferenceContext& context) {
     const std::vector<int64_t>& perm = context.node.Ints("perm");
-    MoveElements(context, [&](ArrayRef<int64_t> index) {
-      std::vector<int64_t> source(index.size());
-      for (size_t i = 0; i < perm.size(); ++i) source[perm[i]] = index[i];
-      return source;
-    });
+    const std::vector<int64_t> of_input = StridesOf(context.input(0).dims);
+    std::vector<int64_t> strides;
+    for (const int64_t axis : perm) strides.push_back(of_input[axis]);
+    MoveElements(context, 0, strides);
     return {};
   }
   static Scalar Lower(LowerContext& context) {

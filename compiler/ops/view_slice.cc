@@ -307,10 +307,13 @@ struct SliceOp {
     FUSEC_ASSIGN(const std::vector<int64_t> starts,
                  EvaluateDims(context.node.Get<Exprs>("starts"), context.symbols));
     const std::vector<int64_t>& steps = context.node.Ints("steps");
-    MoveElements(context, [&](std::vector<int64_t> index) {
-      for (size_t i = 0; i < index.size(); ++i) index[i] = starts[i] + index[i] * steps[i];
-      return index;
-    });
+    std::vector<int64_t> strides = StridesOf(context.input(0).dims);
+    int64_t first = 0;
+    for (size_t i = 0; i < strides.size(); ++i) {
+      first += starts[i] * strides[i];
+      strides[i] *= steps[i];
+    }
+    MoveElements(context, first, strides);
     return {};
   }
   static Scalar Lower(LowerContext& context) {
@@ -356,14 +359,8 @@ struct ExpandOp {
     return std::vector<TensorType>{{context.operand(0).dtype, std::move(shape)}};
   }
   static Result<void> Reference(ReferenceContext& context) {
-    const std::vector<int64_t>& dims = context.input(0).dims;
-    MoveElements(context, [&](ArrayRef<int64_t> index) {
-      std::vector<int64_t> source(index.end() - dims.size(), index.end());
-      for (size_t i = 0; i < dims.size(); ++i) {
-        if (dims[i] == 1) source[i] = 0;
-      }
-      return source;
-    });
+    const size_t rank = context.output().dims.size();
+    MoveElements(context, 0, BroadcastStrides(context.input(0).dims, rank));
     return {};
   }
   static Scalar Lower(LowerContext& context) {
@@ -403,10 +400,12 @@ struct TileOp {
   }
   static Result<void> Reference(ReferenceContext& context) {
     const std::vector<int64_t>& dims = context.input(0).dims;
-    MoveElements(context, [&](std::vector<int64_t> index) {
-      for (size_t i = 0; i < dims.size(); ++i)
-        index[i] %= dims[i];  // there are elements, so dims[i] > 0
-      return index;
+    const std::vector<int64_t> strides = StridesOf(dims);
+    int64_t to = 0;
+    ForEachIndex(context.output().dims, [&](ArrayRef<int64_t> index) {
+      int64_t from = 0;  // there are elements, so dims[i] > 0
+      for (size_t i = 0; i < dims.size(); ++i) from += index[i] % dims[i] * strides[i];
+      CopyElement(context.input(0), from, context.output(), to++);
     });
     return {};
   }

@@ -119,13 +119,14 @@ void CopyElement(const ReferenceTensor& from, int64_t i, ReferenceTensor& to, in
   }
 }
 
-void MoveElements(ReferenceContext& context,
-                  function_ref<std::vector<int64_t>(ArrayRef<int64_t>)> source) {
+void MoveElements(ReferenceContext& context, int64_t first, ArrayRef<int64_t> strides) {
   const ReferenceTensor& input = context.input(0);
   ReferenceTensor& output = context.output();
-  int64_t position = 0;
+  int64_t to = 0;
   ForEachIndex(output.dims, [&](ArrayRef<int64_t> index) {
-    CopyElement(input, input.Position(source(index)), output, position++);
+    int64_t from = first;
+    for (size_t i = 0; i < index.size(); ++i) from += index[i] * strides[i];
+    CopyElement(input, from, output, to++);
   });
 }
 

@@ -51,9 +51,8 @@ bool SameElementCount(ShapeRef a, ShapeRef b, const Ranges& ranges);
 Result<std::vector<int64_t>> EvaluateDims(ArrayRef<Expr> dims,
                                           const std::map<std::string, int64_t>& symbols);
 void CopyElement(const ReferenceTensor& from, int64_t i, ReferenceTensor& to, int64_t j);
-// output(0)[index] = input(0)[source(index)] for every element.
-void MoveElements(ReferenceContext& context,
-                  function_ref<std::vector<int64_t>(ArrayRef<int64_t>)> source);
+// output(0)[index] = the element of input(0) at `first` + the sum of index[i] * strides[i].
+void MoveElements(ReferenceContext& context, int64_t first, ArrayRef<int64_t> strides);
 
 // --- lower ---
 

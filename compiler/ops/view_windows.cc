@@ -37,11 +37,10 @@ struct UnfoldOp {
   static Result<void> Reference(ReferenceContext& context) {
     const int64_t axis = context.node.Int("axis");
     const int64_t stride = context.node.Int("stride"), dilation = context.node.Int("dilation");
-    MoveElements(context, [&](std::vector<int64_t> index) {
-      index[axis] = index[axis + 1] * stride + index[axis] * dilation;
-      index.erase(index.begin() + axis + 1);
-      return index;
-    });
+    std::vector<int64_t> strides = StridesOf(context.input(0).dims);
+    strides.insert(strides.begin() + axis, strides[axis] * dilation);
+    strides[axis + 1] *= stride;
+    MoveElements(context, 0, strides);
     return {};
   }
   static Scalar Lower(LowerContext& context) {

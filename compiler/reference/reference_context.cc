@@ -1,5 +1,8 @@
 #include "compiler/reference/reference_context.h"
 
+#include <algorithm>
+#include <cstring>
+
 namespace fusec {
 namespace {
 
@@ -51,6 +54,12 @@ ReferenceTensor::ReferenceTensor(Dtype dtype, std::vector<int64_t> dims)
 
 ReferenceTensor ReferenceTensor::FromData(const TensorData& data) {
   ReferenceTensor tensor(data.dtype(), data.dims());
+  if (data.dtype() == Dtype::kF32) {
+    std::vector<float> floats(tensor.reals.size());
+    std::memcpy(floats.data(), data.bytes(), floats.size() * sizeof(float));
+    std::copy(floats.begin(), floats.end(), tensor.reals.begin());
+    return tensor;
+  }
   for (size_t i = 0; i < tensor.reals.size(); ++i) tensor.reals[i] = data.GetDouble(i);
   for (size_t i = 0; i < tensor.ints.size(); ++i) tensor.ints[i] = data.GetInt(i);
   return tensor;
@@ -58,6 +67,11 @@ ReferenceTensor ReferenceTensor::FromData(const TensorData& data) {
 
 TensorData ReferenceTensor::ToData() const {
   TensorData data(dtype, dims);
+  if (dtype == Dtype::kF32) {
+    const std::vector<float> floats(reals.begin(), reals.end());
+    std::memcpy(data.mutable_bytes(), floats.data(), floats.size() * sizeof(float));
+    return data;
+  }
   for (size_t i = 0; i < reals.size(); ++i) data.SetDouble(i, reals[i]);
   for (size_t i = 0; i < ints.size(); ++i) data.SetInt(i, ints[i]);
   return data;
@@ -84,6 +98,22 @@ void ForEachIndex(ArrayRef<int64_t> dims, function_ref<void(ArrayRef<int64_t>)> 
     while (axis > 0 && ++index[axis - 1] == dims[axis - 1]) index[--axis] = 0;
     if (axis == 0) return;
   }
+}
+
+std::vector<int64_t> StridesOf(ArrayRef<int64_t> dims) {
+  std::vector<int64_t> strides(dims.size());
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
+  return strides;
+}
+
+std::vector<int64_t> BroadcastStrides(ArrayRef<int64_t> dims, size_t rank) {
+  std::vector<int64_t> strides = StridesOf(dims);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 1) strides[i] = 0;
+  }
+  strides.insert(strides.begin(), rank - dims.size(), 0);
+  return strides;
 }
 
 Result<int64_t> ReferenceContext::CheckedIndex(int operand, int64_t position, int64_t value,

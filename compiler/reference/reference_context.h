@@ -32,6 +32,12 @@ struct ReferenceTensor {
 // a scalar, never if a dim is 0.
 void ForEachIndex(ArrayRef<int64_t> dims, function_ref<void(ArrayRef<int64_t>)> visit);
 
+// How far the elements along each axis of a row-major tensor are apart.
+std::vector<int64_t> StridesOf(ArrayRef<int64_t> dims);
+// The same for each axis of a result with `rank` axes to which the tensor broadcasts: 0 along axes
+// that repeat its elements.
+std::vector<int64_t> BroadcastStrides(ArrayRef<int64_t> dims, size_t rank);
+
 // The interface of an op's Reference: operands with values, and results that are already allocated
 // with their concrete dims.
 class ReferenceContext {
