@@ -9,6 +9,7 @@ same device. fusec imports none of these libraries.
 """
 
 from fusec import _native
+from fusec._bench import Bench
 from fusec._errors import (
     BadArtifact,
     BadInput,
@@ -21,9 +22,10 @@ from fusec._errors import (
     FallbackWarning,
     NoDevice,
 )
+from fusec._explanation import Explanation, Page
 from fusec._model import CacheInfo, Context, Model, TableInfo, Tensor, TensorInfo, load
-from fusec._reports import Bench, Explanation, Page, Rebuild, Verification
 from fusec._shard import ShardedArtifact, shard
 from fusec._verbs import Artifact, bench, bisect, compile, edit, explain, rebuild, refit, report, sign, tune, verify
+from fusec._verification import Rebuild, Verification
 
 __version__: str = _native.version()

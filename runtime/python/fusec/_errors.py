@@ -6,7 +6,7 @@ from __future__ import annotations
 import typing
 
 if typing.TYPE_CHECKING:
-    from fusec._reports import Rebuild, Verification
+    from fusec._verification import Rebuild, Verification
 
 
 class Error(Exception):

@@ -11,7 +11,9 @@ import tempfile
 from typing import Any, Iterable, Mapping, Sequence, Union
 
 from fusec import _errors, _model, _program
-from fusec._reports import Bench, Explanation, Page, Rebuild, Verification
+from fusec._bench import Bench
+from fusec._explanation import Explanation, Page
+from fusec._verification import Rebuild, Verification
 
 Path = Union[str, "os.PathLike[str]"]
 Size = Union[int, Sequence[int], str]
