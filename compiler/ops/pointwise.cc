@@ -148,17 +148,20 @@ void ForEachBroadcast(const ReferenceContext& context,
     strides.push_back(BroadcastStrides(
         present ? context.input(static_cast<int>(i)).dims : std::vector<int64_t>{}, dims.size()));
   }
-  std::vector<int64_t> positions(operands);
-  int64_t result = 0;
-  ForEachIndex(dims, [&](ArrayRef<int64_t> index) {
-    for (size_t i = 0; i < operands; ++i) {
-      positions[i] = 0;
-      for (size_t axis = 0; axis < index.size(); ++axis) {
-        positions[i] += index[axis] * strides[i][axis];
-      }
+  std::vector<int64_t> positions(operands, 0), index(dims.size(), 0);
+  const auto advance = [&](size_t axis, int64_t steps) {
+    for (size_t i = 0; i < operands; ++i) positions[i] += steps * strides[i][axis];
+  };
+  const int64_t count = context.output().element_count();
+  for (int64_t result = 0; result < count; ++result) {
+    visit(result, positions);
+    for (size_t axis = dims.size(); axis-- > 0;) {
+      advance(axis, 1);
+      if (++index[axis] < dims[axis]) break;
+      advance(axis, -dims[axis]);
+      index[axis] = 0;
     }
-    visit(result++, positions);
-  });
+  }
 }
 
 }  // namespace fusec
