@@ -42,14 +42,9 @@ void Load(const TensorData& data, int64_t from, ReferenceTensor& piece, int64_t 
 class BroadcastWalk {
  public:
   BroadcastWalk(ArrayRef<int64_t> operand, ArrayRef<int64_t> result)
-      : dims_(result), index_(result.size(), 0), strides_(result.size(), 0) {
-    int64_t stride = 1;
-    for (size_t i = 0; i < operand.size(); ++i) {
-      const int64_t dim = operand[operand.size() - 1 - i];
-      if (dim != 1) strides_[result.size() - 1 - i] = stride;
-      stride *= dim;
-    }
-  }
+      : dims_(result),
+        index_(result.size(), 0),
+        strides_(BroadcastStrides(operand, result.size())) {}
   int64_t Next() {
     const int64_t position = position_;
     for (size_t axis = dims_.size(); axis-- > 0;) {
@@ -122,11 +117,9 @@ class TileMover {
         result_(result),
         dims_(source.dims()),
         strides_(perm.size()),
-        from_strides_(perm.size()) {
-    int64_t stride = 1;
-    for (size_t i = perm.size(); i-- > 0; stride *= result.dims()[i]) strides_[perm[i]] = stride;
-    stride = 1;
-    for (size_t i = perm.size(); i-- > 0; stride *= dims_[i]) from_strides_[i] = stride;
+        from_strides_(StridesOf(source.dims())) {
+    const std::vector<int64_t> of_result = StridesOf(result.dims());
+    for (size_t i = 0; i < perm.size(); ++i) strides_[perm[i]] = of_result[i];
     across_ = static_cast<size_t>(perm.back());
   }
   void Run() {

@@ -31,7 +31,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-LIBRARIES = sorted(file.stem for file in (HERE / "libraries").glob("*.py"))
+LIBRARIES, FULL_SIZE = (sorted(file.stem for file in (HERE / folder).glob("*.py")) for folder in ("libraries", "full_size"))
 MODEL_SECONDS = 150  # for exporting and compiling one model, by both
 FULL_SIZE_SECONDS = 400  # the same for models of full_size/
 REPLAYS = 200
@@ -175,8 +175,7 @@ def share_of(arguments):
 
     number = 0
     folder = "full_size" if arguments.full_size else "libraries"
-    names = sorted(file.stem for file in (HERE / folder).glob("*.py"))
-    for library in arguments.library or names:
+    for library in arguments.library or (FULL_SIZE if arguments.full_size else LIBRARIES):
         try:
             models = list(importlib.import_module(f"{folder}.{library}").models())
         except ImportError as failure:

@@ -30,10 +30,10 @@ bool HasPanels(const CpuMatmulCall& call) {
          (s.batch == 1 || s.b_stride == 0);
 }
 
-bool IsFasterByPanels(const OneDnn& library, const CpuMatmulCall& call) {
+// Whether panels are faster than a library that reads the weights as they lie.
+bool IsForPanels(const CpuMatmulCall& call) {
   return HasPanels(call) && call.matmul.sizes.m <= kMostRowsByPanels &&
-         call.matmul.activation == Activation::kNone &&
-         !OneDnnMatmul::ReadsBlocks(library, call.matmul);
+         call.matmul.activation == Activation::kNone;
 }
 
 // The number of elements from the first of the first matrix to the last of the last one.
@@ -120,10 +120,8 @@ const OneDnnMatmul* CpuMatmul::Prepare(int step, const CpuMatmulCall& call, int 
     made.threads = threads;
     made.sizes = call.matmul.sizes;
     made.constant_b = constant_b;
-    if (!IsFasterByPanels(*library_, call)) {
-      made.primitive =
-          OneDnnMatmul::Create(*library_, call.matmul, constant_b ? &weights_.packed() : nullptr);
-    }
+    PackedWeights* const weights = constant_b ? &weights_.packed() : nullptr;
+    made.primitive = OneDnnMatmul::Create(*library_, call.matmul, weights, IsForPanels(call));
     found = known.end() - 1;
   }
   found->last_use = ++uses_;

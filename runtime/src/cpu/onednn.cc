@@ -182,11 +182,11 @@ std::shared_ptr<const PackedWeight> PackedWeights::Get(const OneDnn& library, co
 }
 
 std::unique_ptr<OneDnnMatmul> OneDnnMatmul::Create(const OneDnn& library, const HostMatmul& call,
-                                                   PackedWeights* weights) {
+                                                   PackedWeights* weights, bool only_blocks) {
   if (call.dtype != FUSEC_F32 && call.dtype != FUSEC_BF16) return nullptr;
   if (call.activation == Activation::kRelu) return nullptr;
   std::unique_ptr<OneDnnMatmul> matmul(new OneDnnMatmul(library));
-  return matmul->CreatePrimitive(call, weights) ? std::move(matmul) : nullptr;
+  return matmul->CreatePrimitive(call, weights, only_blocks) ? std::move(matmul) : nullptr;
 }
 
 OneDnnMatmul::~OneDnnMatmul() {
@@ -231,11 +231,8 @@ Md OneDnnMatmul::FastestLayout(const HostMatmul& call) const {
   return *f.dnnl_primitive_desc_query_md(free_layout.get(), dnnl_query_weights_md, 0);
 }
 
-bool OneDnnMatmul::ReadsBlocks(const OneDnn& library, const HostMatmul& call) {
-  return OneDnnMatmul(library).FastestLayout(call).format_desc.blocking.inner_nblks > 0;
-}
-
-bool OneDnnMatmul::CreatePrimitive(const HostMatmul& call, PackedWeights* weights) {
+bool OneDnnMatmul::CreatePrimitive(const HostMatmul& call, PackedWeights* weights,
+                                   bool only_blocks) {
   const OneDnn::Functions& f = library_.functions();
   const dnnl_engine_t engine = library_.engine();
   const Md plain = DescribeB(f, call);
@@ -243,6 +240,7 @@ bool OneDnnMatmul::CreatePrimitive(const HostMatmul& call, PackedWeights* weight
   Owned<dnnl_primitive_desc_t> description(f.dnnl_primitive_desc_destroy);
   if (weights) {
     b = FastestLayout(call);
+    if (only_blocks && b.format_desc.blocking.inner_nblks == 0) return false;
     if (!f.dnnl_memory_desc_equal(&b, &plain)) packed_ = weights->Get(library_, call.b, plain, b);
     if (!packed_) b = plain;
   }

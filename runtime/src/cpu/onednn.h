@@ -55,11 +55,10 @@ class PackedWeights {
 class OneDnnMatmul {
  public:
   // `weights` is null if b is not constant; otherwise the bytes of b never change. Returns null if
-  // oneDNN has no implementation, and for relu, because oneDNN's relu turns NaN into 0.
+  // oneDNN has no implementation, for relu, because oneDNN's relu turns NaN into 0, and with
+  // `only_blocks` if oneDNN would not read constant weights in blocks, which are packed once.
   static std::unique_ptr<OneDnnMatmul> Create(const OneDnn& library, const HostMatmul& call,
-                                              PackedWeights* weights);
-  // Whether oneDNN would read constant weights in blocks, which are packed once.
-  static bool ReadsBlocks(const OneDnn& library, const HostMatmul& call);
+                                              PackedWeights* weights, bool only_blocks);
   ~OneDnnMatmul();
   OneDnnMatmul(const OneDnnMatmul&) = delete;
 
@@ -69,7 +68,7 @@ class OneDnnMatmul {
 
  private:
   explicit OneDnnMatmul(const OneDnn& library) : library_(library) {}
-  bool CreatePrimitive(const HostMatmul& call, PackedWeights* weights);
+  bool CreatePrimitive(const HostMatmul& call, PackedWeights* weights, bool only_blocks);
   // The layout of b with which oneDNN is fastest.
   dnnl_memory_desc_t FastestLayout(const HostMatmul& call) const;
   bool CreatePrimitiveFor(const dnnl_memory_desc_t& b, const HostMatmul& call,
