@@ -35,8 +35,10 @@ class Restorer {
   }
 
   Value* Product(const Node& node, Builder& builder) {
+    if (node.operand(1)->type.rank() != 2 || node.Int("transpose_a") != 0) return nullptr;
     Value* rows = Restored(node.operand(0));
-    if (!rows || node.operand(1)->type.rank() != 2 || node.Int("transpose_a") != 0) return nullptr;
+    if (!rows) rows = RowsApart(node.operand(0), builder);
+    if (!rows) return nullptr;
     return Recorded(builder,
                     builder.Make(OpKind::kMatMul, {rows, node.operand(1)}, node.attributes,
                                  node.result()->name),
@@ -106,6 +108,28 @@ class Restorer {
     const bool merges = x->type.rank() > 2 && x->type.shape.back() == value->type.shape[1] &&
                         WithoutUnitAxes(RowsOf(*x)).size() > 1;
     return merges ? x : nullptr;
+  }
+
+  // The rows of `value` with their axes, where a reshape has put both these and the axes of the
+  // columns (the heads of an attention) into one axis each; null otherwise.
+  Value* RowsApart(Value* value, Builder& builder) {
+    const Node* reshape = value->producer;
+    if (!reshape || reshape->kind != OpKind::kReshape || value->type.rank() != 2) return nullptr;
+    Value* x = reshape->operand(0);
+    const Shape& from = x->type.shape;
+    const Expr &rows = value->type.shape[0], &columns = value->type.shape[1];
+    Expr row_axes = 1;
+    for (size_t i = 0; i + 1 < from.size(); ++i) {
+      row_axes = row_axes * from[i];
+      if (row_axes != rows || fusec::Product(Shape(from.begin() + i + 1, from.end())) != columns)
+        continue;
+      Shape shape(from.begin(), from.begin() + i + 1);
+      if (WithoutUnitAxes(shape).size() < 2) return nullptr;
+      shape.push_back(columns);
+      Value* apart = builder.Make(OpKind::kReshape, {x}, {{"shape", shape}}, value->name);
+      return restored_[value] = apart;
+    }
+    return nullptr;
   }
 
   // The node's result in the model's shape, from `restored`; its readers may read that instead.

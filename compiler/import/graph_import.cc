@@ -17,6 +17,7 @@
 #include "compiler/import/provenance.h"
 #include "compiler/import/sequence_import.h"
 #include "compiler/import/subgraph.h"
+#include "compiler/import/weight_match.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/symbolic_contents.h"
 
@@ -323,24 +324,17 @@ class NodeImporter {
   NodeContext context_;
 };
 
-// The replacement that ImportOptions::weights has for an initializer, or else the initializer's
-// data.
-Result<TensorData> OrGiven(const onnx::TensorProto& proto, TensorData data,
-                           const ImportState& state) {
-  if (state.weights == nullptr) return data;
-  const auto given = state.weights->find(proto.name());
-  if (given == state.weights->end()) return data;
-  const TensorData& weights = given->second;
-  if (NarrowTypeFromOnnx(proto.data_type())) {
+// The tensor that replaces an initializer with the values `data`, or `data` itself.
+Result<TensorData> Replaced(const onnx::TensorProto& proto, TensorData data,
+                            const ImportState& state) {
+  if (state.weight_match == nullptr) return data;
+  const std::byte* stored = data.bytes();
+  FUSEC_ASSIGN(TensorData weights, state.weight_match->Replacement(proto.name(), std::move(data)));
+  if (weights.bytes() != stored && NarrowTypeFromOnnx(proto.data_type())) {
     return Fail(ErrorKind::kInput, "the model stores it as " + OnnxTypeName(proto.data_type()) +
                                        ", which can only be replaced by compiling another model");
   }
-  const auto type_of = [](const TensorData& tensor) {
-    return TensorType{tensor.dtype(), Shape(tensor.dims().begin(), tensor.dims().end())}.ToString();
-  };
-  if (weights.dtype() == data.dtype() && weights.dims() == data.dims()) return weights;
-  return Fail(ErrorKind::kInput,
-              "the new weights have " + type_of(weights) + ", the model has " + type_of(data));
+  return weights;
 }
 
 }  // namespace
@@ -397,7 +391,7 @@ void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, Impor
     Result<TensorData> data =
         TakeTensor(proto, state.external,
                    payload == payloads.end() ? std::nullopt : std::optional(payload->second));
-    if (data) data = OrGiven(proto, *std::move(data), state);
+    if (data) data = Replaced(proto, *std::move(data), state);
     Value* value = nullptr;
     if (data) {
       value = state.builder.Constant(*std::move(data), TensorIdentifier(proto.name()));

@@ -12,7 +12,7 @@
 #include "compiler/import/model_inputs.h"
 #include "compiler/import/names.h"
 #include "compiler/import/onnx_reader.h"
-#include "compiler/support/nearest_name.h"
+#include "compiler/import/weight_match.h"
 #include "compiler/support/terminal.h"
 
 namespace fusec {
@@ -178,29 +178,6 @@ void NameByFlags(const ModelInputs& inputs, FittingDim& fitting) {
   fitting.same_as = same_as.Substitute(by_flag, Ranges()).ToString();
 }
 
-// Warns of given weights whose names no initializer has, such as those of layers that were not
-// exported. It is an error if no name matches.
-Result<void> CompareNames(const onnx::GraphProto& graph,
-                          const std::map<std::string, TensorData>& weights, ImportState& state) {
-  std::set<std::string> known;
-  for (const auto& initializer : graph.initializer()) known.insert(initializer.name());
-  std::vector<std::string> unknown;
-  for (const auto& [name, data] : weights) {
-    if (known.count(name) == 0) unknown.push_back(name);
-  }
-  if (unknown.empty()) return {};
-  const std::vector<std::string> names(known.begin(), known.end());
-  const std::string first = "\"" + unknown[0] + "\"" + DidYouMean(unknown[0], names);
-  if (unknown.size() == weights.size()) {
-    return Fail(ErrorKind::kInput,
-                state.problems.path() +
-                    ": no initializer has the name of any of the new weights, such as " + first);
-  }
-  state.warnings.push_back("ignored " + Plural(static_cast<int64_t>(unknown.size()), "new tensor") +
-                           " whose name no initializer has: " + first);
-  return {};
-}
-
 // One attempt to import; `size_problem` gets the first problem that other sizes of a dim would
 // solve.
 Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& options,
@@ -223,10 +200,18 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   Scope scope;
   for (const auto& input : onnx.model.graph().input()) scope.Define(input.name(), nullptr);
   AddInputs(inputs, state, scope);
-  FUSEC_TRY(CompareNames(onnx.model.graph(), options.weights, state));
-  state.weights = &options.weights;
+  std::vector<std::string> initializers;
+  for (const auto& initializer : onnx.model.graph().initializer())
+    initializers.push_back(initializer.name());
+  WeightMatch weight_match(options, initializers);
+  state.weight_match = &weight_match;
   state.counts.SetSame(options.same_dims);
   ImportInitializers(*onnx.model.mutable_graph(), OwnedPayloads(onnx), state, scope);
+  if (state.problems.empty()) {
+    const Result<std::vector<std::string>> ignored = weight_match.Finish();
+    if (!ignored) return Fail(ignored.error().kind, path + ": " + ignored.error().message);
+    state.warnings.insert(state.warnings.end(), ignored->begin(), ignored->end());
+  }
   ImportNodes(*onnx.model.mutable_graph(), state, scope);
   AddOutputs(onnx.model.graph(), state, scope);
   graph->ForgetNames();

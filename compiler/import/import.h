@@ -21,9 +21,9 @@ struct ImportOptions {
   std::map<std::string, Expr> same_dims;
   // Graph inputs that become constants: name in the model -> value.
   std::map<std::string, TensorData> frozen_inputs;
-  // Replacements of initializers: name in the model -> value of the same dtype and shape. Names
-  // that the model lacks cause a warning; if the model has none of the names, that is an error.
-  std::map<std::string, TensorData> weights;
+  // New values of initializers, by their names in the model or in the framework that exported it;
+  // and the values with which the model was exported, to find those of other names (WeightMatch).
+  std::map<std::string, TensorData> weights, exported_with;
 };
 
 struct ImportedModel {

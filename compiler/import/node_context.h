@@ -12,6 +12,8 @@
 
 namespace fusec {
 
+class WeightMatch;
+
 // A sequence of tensors, which exists only while a graph is imported.
 struct Sequence {
   ValueList tensors;
@@ -78,7 +80,7 @@ struct ImportState {
   ConstantValues constants{ranges};
   RunTimeCounts counts;
   int64_t inlined_nodes = 0;  // nodes of inlined branches and loop bodies, counted once per copy
-  const std::map<std::string, TensorData>* weights = nullptr;  // ImportOptions::weights
+  WeightMatch* weight_match = nullptr;  // replaces initializers, if not null
   ValueSet narrow;  // constants whose ONNX type is narrow (narrow_types.h)
   std::map<std::string, std::string> constant_names;  // graph's name -> model's name
 };

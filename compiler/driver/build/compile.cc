@@ -210,6 +210,7 @@ Result<LoadedModel> LoadModel(const CompileOptions& options) {
   import_options.dim_ranges = options.dim_ranges;
   import_options.frozen_inputs = options.frozen_inputs;
   import_options.weights = options.weights;
+  import_options.exported_with = options.exported_with;
   // The dim `requests` is not in the model: DeclarePerRequest gives it to the inputs per request.
   DimSymbol requests{kRequests};
   if (const auto range = import_options.dim_ranges.find(kRequests);

@@ -22,13 +22,13 @@ struct CompileOptions {
   std::string output_path;
   std::vector<std::string> targets = {"native"};  // native, cpu, sm_80, sm_90a, ...
   std::map<std::string, std::pair<int64_t, int64_t>> dim_ranges;
-  std::map<std::string, TensorData> frozen_inputs;  // inputs that become constants
-  std::map<std::string, TensorData> weights;        // values that replace initializers
-  std::string matmul_precision = "highest";         // highest, high, medium, fp8
-  double float8_budget = kFloat8Budget;             // see float8_products.h
-  bool round_every_op = false;                      // round f16 and bf16 as unfused ops would
-  bool batch_invariant = false;                     // see PlanOptions
-  std::string index_policy = "error";               // error, clamp, wrap, zero
+  std::map<std::string, TensorData> frozen_inputs;           // inputs that become constants
+  std::map<std::string, TensorData> weights, exported_with;  // see ImportOptions
+  std::string matmul_precision = "highest";                  // highest, high, medium, fp8
+  double float8_budget = kFloat8Budget;                      // see float8_products.h
+  bool round_every_op = false;         // round f16 and bf16 as unfused ops would
+  bool batch_invariant = false;        // see PlanOptions
+  std::string index_policy = "error";  // error, clamp, wrap, zero
   std::vector<TableStorage> table_storage;
   std::vector<TablePlacement> table_placement;
   std::optional<TableCache> table_cache;

@@ -103,7 +103,7 @@ struct ReportFlags {
 Result<int> RunReport(const ReportFlags& flags);
 
 struct RefitFlags {
-  std::string artifact, output, weights, model;
+  std::string artifact, output, weights, model, exported_with;
   std::vector<std::string> freezes;
 };
 Result<int> RunRefit(const RefitFlags& flags);

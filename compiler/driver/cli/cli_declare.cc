@@ -38,20 +38,26 @@ Command DeclareRefit(CLI::App& app) {
       "between two runs, with fusec_update_weights (in Python: model.update_weights).");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   app.add_option("--weights", flags->weights,
-                 "the model with new weights, or a .safetensors file whose tensors replace the "
-                 "initializers of the same names in --model (initializers that the file lacks keep "
-                 "the values of --model)")
+                 "the model with new weights, or a .safetensors file (or the .index.json of "
+                 "several) whose tensors replace the initializers of the same names in --model "
+                 "(initializers that the file lacks keep the values of --model)")
       ->required()
       ->type_name("MODEL.onnx|FILE.safetensors");
   app.add_option("--model", flags->model, "with a .safetensors file: the model it belongs to")
       ->type_name("MODEL.onnx");
+  app.add_option(
+         "--exported-with", flags->exported_with,
+         "with a .safetensors file: the values of the same tensors when --model was exported, "
+         "by which those are found that the exporter renamed, transposed or rounded")
+      ->type_name("OLD.safetensors");
   AddRepeated(app, "--freeze", flags->freezes,
               "the tensor of an input that was frozen when the artifact was compiled", "NAME=FILE");
   app.add_option("-o,--output", flags->output, "the folder to write (default: OUT itself)")
       ->type_name("OUT2");
   app.footer(
       "example: fusec refit ranker --weights ranker.monday.onnx -o ranker.monday\n"
-      "         fusec refit ranker --weights monday.safetensors --model ranker.onnx");
+      "         fusec refit ranker --weights monday.safetensors --model ranker.onnx \\\n"
+      "           --exported-with sunday.safetensors");
   return [flags] { return RunRefit(*flags); };
 }
 

@@ -16,8 +16,8 @@ Result<int> RunRefit(const RefitFlags& flags) {
     const auto update = [&](const std::string& stage, double fraction) {
       progress.Update(stage, fraction);
     };
-    report =
-        RefitArtifact({flags.artifact, output, flags.weights, flags.model, flags.freezes, update});
+    report = RefitArtifact({flags.artifact, output, flags.weights, flags.model, flags.exported_with,
+                            flags.freezes, update});
   }
   FUSEC_TRY(report);
   for (const std::string& warning : report->warnings) PrintWarning(warning);

@@ -27,7 +27,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool IsSafetensors(const std::string& path) { return path.ends_with(".safetensors"); }
+bool IsSafetensors(const std::string& path) {
+  return path.ends_with(".safetensors") || path.ends_with(kWeightsIndex);
+}
 
 // The options with which the artifact was compiled, for the model with the new weights.
 Result<CompileOptions> OptionsOf(const RefitOptions& refit, const Json& manifest) {
@@ -41,6 +43,13 @@ Result<CompileOptions> OptionsOf(const RefitOptions& refit, const Json& manifest
     }
     options.model_path = refit.model;
     FUSEC_ASSIGN(options.weights, ReadWeights(refit.weights));
+    if (!refit.exported_with.empty()) {
+      FUSEC_ASSIGN(options.exported_with, ReadWeights(refit.exported_with));
+    }
+  } else if (!refit.exported_with.empty()) {
+    return Fail(ErrorKind::kUsage,
+                "--exported-with is only for weights in a .safetensors file, and " + refit.weights +
+                    " is a model itself");
   } else if (!refit.model.empty()) {
     return Fail(ErrorKind::kUsage, "--model is only for weights in a .safetensors file, and " +
                                        refit.weights + " is a model itself");

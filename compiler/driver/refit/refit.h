@@ -11,9 +11,10 @@ namespace fusec {
 
 struct RefitOptions {
   std::string artifact;
-  std::string output;   // the folder to write; may be the artifact
-  std::string weights;  // a .safetensors file, or a model with other weights
-  std::string model;    // the model of the .safetensors file; "" if `weights` is a model
+  std::string output;         // the folder to write; may be the artifact
+  std::string weights;        // a .safetensors file, or a model with other weights
+  std::string model;          // the model of the .safetensors file; "" if `weights` is a model
+  std::string exported_with;  // the .safetensors file of the values that `model` has, or ""
   std::vector<std::string> freezes;  // NAME=FILE, for inputs that were frozen at compilation
   std::function<void(const std::string& stage, double fraction)> progress;  // may be null
 };

@@ -228,6 +228,7 @@ def refit(
     output: Path | None = None,
     *,
     model: Path | None = None,
+    exported_with: Path | None = None,
     args: Any = None,
     dynamic_shapes: Any = None,
     freeze: Mapping[str, Any] | None = None,
@@ -235,8 +236,10 @@ def refit(
     """Writes an artifact again with other weights, for example those of the same model after more training, without compiling a kernel.
 
     weights: the model with new weights, as an ONNX file or in another form that fusec.compile accepts (args and dynamic_shapes must then
-    be those of the compilation), or a .safetensors file whose tensors replace the initializers of the same names in `model`. output: the
-    folder to write; by default the artifact itself. freeze: the inputs that were frozen when the artifact was compiled.
+    be those of the compilation), or a .safetensors file (or the .index.json of several) whose tensors replace the initializers of the
+    same names in `model`. exported_with: the same tensors when `model` was exported; with them, tensors are found that the exporter renamed,
+    transposed or rounded. output: the folder to write; by default the artifact itself. freeze: the inputs that were frozen when the artifact
+    was compiled.
 
     Model.update_weights puts the result into a loaded model. Raises BadModel if the new weights would compile to a different program, for
     example because a weight is a number in the text of a kernel; nothing is written then.
@@ -244,7 +247,7 @@ def refit(
     with tempfile.TemporaryDirectory(prefix="fusec_") as temporary:
         path = _model_file(weights, args, dynamic_shapes, temporary)
         folder = os.fspath(artifact if output is None else output)
-        flags = {"weights": path, "model": model, "freeze": _frozen(freeze, temporary), "output": folder}
+        flags = {"weights": path, "model": model, "exported_with": exported_with, "freeze": _frozen(freeze, temporary), "output": folder}
         _program.run(["refit", os.fspath(artifact), *_program.flags(flags)])
     return Artifact(folder)
 
