@@ -262,8 +262,8 @@ Result<void> WeightMatch::CheckNotInModel(const std::string& name) const {
   if (!holder) return {};
   if (exported_.count(name) == 0) {
     return Fail(ErrorKind::kInput,
-                "no initializer has the name of the new tensor \"" + name + "\", but \"" +
-                    holder->name +
+                "no initializer has the name of the new tensor \"" + name + "\"" +
+                    DidYouMean(name, names_) + ", but \"" + holder->name +
                     "\" has its shape: exporters rename tensors that they transpose " +
                     "or share; give the weights that the model was exported with as " +
                     "--exported-with FILE.safetensors, to find tensors by their values");

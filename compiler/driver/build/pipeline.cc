@@ -14,16 +14,15 @@ void Append(Names& passes, const Names& more) {
 
 std::vector<std::string> SharedPasses(bool round_every_op) {
   std::vector<std::string> passes = {
-      // Import leaves the chains of ops that computed shapes. Shapes are attributes, so these
-      // chains
-      // have no readers.
+      // Import leaves ops that computed shapes. Shapes are attributes: nobody reads these ops.
       "eliminate-dead-nodes",
       // While tables still have the names of the model, and before any constant is computed from
       // their values.
       "place-tables",
-      // For the same reasons. Behind place-tables, because a quantized table is placed where the
-      // table is.
+      // For the same reasons. Behind place-tables: a quantized table lies where the table does.
       "quantize-tables",
+      // Before dequantize-after-gather, which then sees look-ups of codes.
+      "skip-requantization",
       // Before constants are folded, which would turn quantized tables into tables of floats.
       "dequantize-after-gather",
   };
