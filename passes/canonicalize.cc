@@ -9,6 +9,7 @@
 #include "passes/join_slices.h"
 #include "passes/recipe.h"
 #include "passes/simplify_arithmetic.h"
+#include "passes/whole_numbers.h"
 
 namespace fusec {
 
@@ -238,6 +239,7 @@ Value* Simplify(const Node& node, Builder& builder) {
   if (node.kind == OpKind::kGather) return SimplifyGather(node, builder);
   if (node.kind == OpKind::kGatherND) return SimplifyGatherND(node, builder);
   if (node.kind == OpKind::kConcat) return JoinedSlices(node, builder);
+  if (node.kind == OpKind::kCast) return SkipIntegers(node, builder);
   return SimplifyArithmetic(node, builder);
 }
 

@@ -73,15 +73,10 @@ std::optional<Quantized> AsDequantize(const Value* value) {
   Quantization q;
   const Value* centred = BesideNumber(value, OpKind::kMul, q.scale);
   if (!centred || value->type.dtype != Dtype::kF32) return std::nullopt;
+  if (const Value* from = BesideNumber(centred, OpKind::kSub, q.zero_point)) centred = from;
   const Node* to_real = ProducerOf(centred, OpKind::kCast);
   if (!to_real) return std::nullopt;
   Value* codes = to_real->operand(0);
-  if (codes->type.dtype == Dtype::kI32) {
-    if (Value* from = BesideNumber(codes, OpKind::kSub, q.zero_point)) codes = from;
-    const Node* widened = ProducerOf(codes, OpKind::kCast);
-    if (!widened) return std::nullopt;
-    codes = widened->operand(0);
-  }
   q.dtype = codes->type.dtype;
   if (!IsCode(q.dtype) || !IsModerate(q.scale)) return std::nullopt;
   return Quantized{q, codes};

@@ -4,12 +4,15 @@
 
 template <class Real>
 __device__ __forceinline__ int TruncateToInt(Real x) {
+#ifdef __CUDACC__
   if (x != x) return 0;
-#ifndef __CUDACC__
-  if (x >= Real(2147483648.0)) return 2147483647;
-  if (x <= Real(-2147483648.0)) return -2147483647 - 1;
-#endif
   return static_cast<int>(x);
+#else  // without branches, so that compilers vectorize loops of conversions
+  const Real least = x > Real(-2147483648.0) ? x : Real(-2147483648.0);
+  const int whole = static_cast<int>(least < Real(2147483648.0) ? least : Real(0));
+  const int limited = least < Real(2147483648.0) ? whole : 2147483647;
+  return x == x ? limited : 0;
+#endif
 }
 
 template <class Real>

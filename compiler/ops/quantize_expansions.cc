@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/ops/formula.h"
 #include "compiler/ops/reduction_common.h"
@@ -104,30 +105,66 @@ int64_t ExactTerms(const Factor& a, const Factor& b) {
   return std::max<int64_t>(1, kGreatestExact / std::max<int64_t>(1, a.greatest * b.greatest));
 }
 
+// The parts of equal size, each of at most `most` terms, into which a sum of `terms` terms is cut:
+// few, and possibly with a few terms to spare.
+int64_t PartsOf(int64_t terms, int64_t most) {
+  const int64_t least = (terms + most - 1) / most;
+  for (int64_t parts = least; parts < 2 * least; ++parts) {
+    if (terms % parts == 0) return parts;
+  }
+  return least;
+}
+
+// `x` with `count` zeros behind each of its rows (axis rank - 1) or columns (axis rank - 2).
+Value* WithZeros(Formula& f, Value* x, int axis, int64_t count) {
+  if (count == 0) return x;
+  Shape shape = x->type.shape;
+  shape[axis] = count;
+  return f.Concat({x, f.Expand(f.Number(0, x->type.dtype), shape)}, axis);
+}
+
+// left right as i32, in f32 products of `parts` parts of each sum, which are exact.
+Value* SumOfParts(Formula& f, Value* left, Value* right, int64_t parts) {
+  const int rank_a = left->type.rank(), rank_b = right->type.rank();
+  const int64_t terms = *left->type.shape.back().AsConstant(), part = (terms + parts - 1) / parts;
+  left = WithZeros(f, left, rank_a - 1, parts * part - terms);
+  right = WithZeros(f, right, rank_b - 2, parts * part - terms);
+  Shape rows = left->type.shape, columns = right->type.shape;
+  rows.back() = Expr(parts);
+  rows.push_back(Expr(part));
+  columns[rank_b - 2] = Expr(parts);
+  columns.insert(columns.end() - 1, Expr(part));
+  std::vector<int64_t> parts_first(rank_a + 1);
+  std::iota(parts_first.begin(), parts_first.end(), 0);
+  std::swap(parts_first[rank_a - 2], parts_first[rank_a - 1]);
+  left = f.Transpose(f.Reshape(left, rows), parts_first);
+  Value* sums = f.Cast(f.MatMul(left, f.Reshape(right, columns)), Dtype::kI32);
+  return f.Reduce(OpKind::kReduceSum, sums, {sums->type.rank() - 3}, /*keepdims=*/false);
+}
+
 // a b as i32. Products of f32 are faster than those of integers on all targets, and exact as long
 // as the sums are: a longer sum is added up from parts.
 Value* IntegerProduct(Formula& f, const Factor& a, const Factor& b) {
-  const int rank_a = a.integers->type.rank(), rank_b = b.integers->type.rank();
-  const Expr& depth = a.integers->type.shape[rank_a - 1];
   const auto centred = [&](const Factor& factor, Dtype dtype) {
     return Centred(f, factor.integers, factor.zero_point, dtype);
   };
+  const int rank_a = a.integers->type.rank(), rank_b = b.integers->type.rank();
+  const Expr& depth = a.integers->type.shape[rank_a - 1];
   const std::optional<int64_t> terms = depth.AsConstant();
   if (!terms || b.integers->type.shape[rank_b - 2] != depth)
     return f.MatMul(centred(a, Dtype::kI32), centred(b, Dtype::kI32));
   Value* left = centred(a, Dtype::kF32);
   Value* right = centred(b, Dtype::kF32);
   const int64_t most = ExactTerms(a, b);
-  const int64_t parts = std::max<int64_t>(1, (*terms + most - 1) / most);
-  Value* sum = nullptr;
-  for (int64_t part = 0; part < parts; ++part) {
-    const int64_t begin = part * *terms / parts, end = (part + 1) * *terms / parts;
-    Value* x = parts == 1 ? left : f.Slice(left, rank_a - 1, begin, end - begin);
-    Value* w = parts == 1 ? right : f.Slice(right, rank_b - 2, begin, end - begin);
-    Value* product = f.Cast(f.MatMul(x, w), Dtype::kI32);
-    sum = sum == nullptr ? product : f.Add(sum, product);
-  }
-  return sum;
+  if (*terms <= most) return f.Cast(f.MatMul(left, right), Dtype::kI32);
+
+  // Products of rows by weights, whatever axes the rows have, become `parts` products of matrices.
+  Shape shape = left->type.shape;
+  shape.back() = right->type.shape.back();
+  const bool is_flat = rank_a > 2 && rank_b == 2;
+  if (is_flat) left = f.Reshape(left, {Product(Shape(shape.begin(), shape.end() - 1)), depth});
+  Value* sum = SumOfParts(f, left, right, PartsOf(*terms, most));
+  return is_flat ? f.Reshape(sum, shape) : sum;
 }
 
 Result<void> CheckRank(const ImportContext& context, int i, int least) {
@@ -192,8 +229,10 @@ Result<void> ImportDequantizeLinear(ImportContext& context) {
     FUSEC_ASSIGN(zero_point, Spread(context, f, zero_point, x->type.shape, "x_zero_point"));
   }
   const Dtype real = ComputeDtype(dtype);
+  // Differences of codes of up to 16 bits are exact in f32.
+  const bool is_exact = IsFloat(x->type.dtype) || DtypeBytes(x->type.dtype) <= 2;
   Value* centred =
-      IsFloat(x->type.dtype) ? f.Cast(x, real) : f.Cast(Centred(f, x, zero_point), real);
+      is_exact ? Centred(f, x, zero_point, real) : f.Cast(Centred(f, x, zero_point), real);
   Dtype to = dtype;
   if (context.Int("output_dtype", 0) != 0) {
     FUSEC_ASSIGN(to, context.Type("output_dtype", dtype));

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Times every model of models/ on the CPU, with fusec and with onnxruntime, with the same number of threads.
 
-    .deps/venv/bin/python tests/benchmarks/cpu_against_onnxruntime.py [--threads 2] [--json FILE] [--suite] [MODEL ...]
+    .deps/venv/bin/python tests/benchmarks/cpu_against_onnxruntime.py [--threads 2] [--json FILE] [--suite] [--quantized dynamic|qdq] [MODEL ...]
 
 The figure is the latency of a call, from inputs in host memory to outputs in host memory, in microseconds. The two are timed alternately in
 `--rounds` rounds; the figure of a round is its median, and that of a cell is its best round. With --suite the models are those of
 models/suite.py in float32, with tables of at most 10,000 rows and the batches of its cells. Both get the same inputs, with ids from all
-rows of their tables.
+rows of their tables. With --quantized, the models are first quantized to 8 bits by onnxruntime: with ranges that each run finds
+(quantize_dynamic), or with those of four random batches (quantize_static, its default QDQ format).
 """
 import argparse
 import json
@@ -18,7 +19,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnx.shape_inference
 import onnxruntime as ort
+from onnxruntime import quantization
 
 ROOT = Path(__file__).resolve().parents[2]
 FUSEC = ROOT / "build" / "fusec"
@@ -77,6 +80,34 @@ def time_fusec(artifact, inputs, threads, seconds):
     return json.loads(text)[0]["call_us"]["median"]
 
 
+def compiled(path, artifact):
+    subprocess.run([FUSEC, path, "-o", artifact, "--target", "cpu"], check=True, capture_output=True)
+    return artifact
+
+
+class RandomBatches(quantization.CalibrationDataReader):
+    """Four batches of random inputs of the model at `path`."""
+
+    def __init__(self, path, folder):
+        artifact = compiled(path, folder / "unquantized")
+        self.batches = iter([random_inputs(artifact, batch) for batch in (61, 62, 63, 64)])
+
+    def get_next(self):
+        return next(self.batches, None)
+
+
+def quantized(path, how, folder):
+    """The path of the model in 8 bits, or of the model itself if `how` is None."""
+    if how is None:
+        return path
+    result = folder / f"{path.stem}.{how}.onnx"
+    if how == "dynamic":
+        quantization.quantize_dynamic(path, result, weight_type=quantization.QuantType.QInt8)
+    else:
+        quantization.quantize_static(path, result, RandomBatches(path, folder), per_channel=True)
+    return result
+
+
 def cells_of(arguments, folder):
     """The (name, path, batches) of every model to time."""
     if not arguments.suite:
@@ -104,6 +135,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help="default: all")
     parser.add_argument("--suite", action="store_true")
+    parser.add_argument("--quantized", choices=("dynamic", "qdq"))
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.3, help="seconds of a round of each")
@@ -114,12 +146,16 @@ def main():
     print(f"{'model':22} {'batch':>6} {'fusec us':>10} {'ort us':>10} {'ort/fusec':>10}")
     with tempfile.TemporaryDirectory() as temporary:
         for model, path, batches in cells_of(arguments, Path(temporary)):
+            try:
+                path = quantized(path, arguments.quantized, Path(temporary))
+            except onnx.shape_inference.InferenceError as error:
+                print(f"{model:22} onnxruntime does not quantize it: {error}")
+                continue
             options = ort.SessionOptions()
             options.intra_op_num_threads = arguments.threads
             options.log_severity_level = 3
             session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-            artifact = Path(temporary) / "artifact"
-            subprocess.run([FUSEC, path, "-o", artifact, "--target", "cpu"], check=True, capture_output=True)
+            artifact = compiled(path, Path(temporary) / "artifact")
             for batch in batches:
                 fusec, peer = time_cell(arguments, model, session, artifact, batch)
                 cells.append({"model": model, "batch": batch, "fusec_us": fusec, "onnxruntime_us": peer})

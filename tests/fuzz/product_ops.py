@@ -32,8 +32,9 @@ def linear(b):
 
 
 def adapter(b):
-    """A LoRA adapter beside its layer."""
-    x = b.pick((F32, F16), 2, 3, lambda value: isinstance(value.shape[-1], int))
+    """A LoRA adapter beside its layer. Of finite values: a merged layer adds infinities up in another order, and may give one where the two
+    products give NaN."""
+    x = b.pick((F32, F16), 2, 3, lambda value: isinstance(value.shape[-1], int) and value.bound < UNKNOWN)
     width, rank = b.random.choice((4, 8, 16)), b.random.randint(1, 4)
     base = b.op("MatMul", [x, b.constant(b.numbers(x.dtype, (x.shape[-1], width), -0.5, 0.5), x.dtype)])
     down = b.op("MatMul", [x, b.constant(b.numbers(x.dtype, (x.shape[-1], rank), -0.5, 0.5), x.dtype)])
@@ -216,6 +217,24 @@ def quantize(b):
         b.op("DequantizeLinear", [codes, scale, zero], bound=60, **axis)
 
 
+def requantize(b):
+    """Ops that only move elements between a dequantization and a quantization, as quantizers of models write them: often with the same
+    scale and zero point, whose codes then need not be computed again."""
+    x = b.pick((F32,), 1, 4, lambda value: value.bound < 1e6)
+    kind = b.random.choice(INT8S)
+    scale, zero = scale_of(b, ()), b.scalar(kind, b.random.choice((0, 3)))
+    codes = b.op("QuantizeLinear", [x, scale, zero], bound=255)
+    for _ in range(b.random.randint(1, 2)):
+        y = b.op("DequantizeLinear", [codes, scale, zero], bound=60)
+        if b.random.random() < 0.7:
+            y = b.op("Transpose", [y], perm=b.random.sample(range(y.rank), y.rank), bound=60)
+        if b.random.random() < 0.3:
+            y = b.op("Concat", [y, y], axis=y.rank - 1, bound=60)
+        other = b.random.random() < 0.2
+        codes = b.op("QuantizeLinear", [y, scale_of(b, ()) if other else scale, zero], bound=255)
+    b.op("DequantizeLinear", [codes, scale, zero], bound=60)
+
+
 def dequantize(b):
     kind = b.random.choice(INT8S)
     shape = b.shape(1, 3)
@@ -259,4 +278,4 @@ def spectrum(b):
 
 
 OPS = {matmul: 4, linear: 3, adapter: 1, gemm: 2, einsum: 1, convolution: 1.5, pooling: 1.2, resize: 0.5, recurrence: 0.6, attention: 0.7,
-       rotary: 0.4, quantize: 0.8, dequantize: 0.5, integer_product: 0.7, spectrum: 0.3}  # fmt: skip
+       rotary: 0.4, quantize: 0.8, requantize: 0.6, dequantize: 0.5, integer_product: 0.7, spectrum: 0.3}  # fmt: skip

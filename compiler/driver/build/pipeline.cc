@@ -101,6 +101,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   if (target == TargetKind::kGpu) passes.push_back("stack-products");
   // Behind all passes that change look-ups. The CPU needs no cache of rows in host memory.
   if (target == TargetKind::kGpu) passes.push_back("cache-tables");
+  // Before reductions are fused with what makes their operands.
+  passes.push_back("split-reductions");
   // Gives each reader a view of its own, because a value that is read twice is stored in memory.
   passes.push_back("split-views");
   // Before any pass reads the weights, whose rows it reorders with the pairs. Kernels that compute
