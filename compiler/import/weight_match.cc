@@ -91,6 +91,7 @@ class Comparison {
 
   bool Same() const {
     if (weights_.dims() != data_.dims()) return false;
+    if (weights_.dtype() == data_.dtype()) return SameBytes(weights_, data_);
     for (int64_t i = 0; i < data_.element_count(); ++i) {
       if (!AreEqual(i, i)) return false;
     }
@@ -225,19 +226,19 @@ Result<TensorData> WeightMatch::ByValues(const TensorData& data, std::string& so
   return found ? *std::move(found) : data;
 }
 
-// An exporter makes one initializer of tensors with equal values, under the name of one of them.
-Result<void> WeightMatch::CheckNotShared(const std::string& name) const {
+// Whether an initializer holds `name` under the name of another tensor that had the same values.
+Result<bool> WeightMatch::IsShared(const std::string& name) const {
   const TensorData& old = exported_.at(name);
   for (const Initializer& other : initializers_) {
     const auto source = exported_.find(other.source);
     if (source == exported_.end() || !Comparison(source->second, old).Same()) continue;
-    if (Comparison(fresh_.at(other.source), fresh_.at(name)).Same()) return {};
+    if (Comparison(fresh_.at(other.source), fresh_.at(name)).Same()) return true;
     return Fail(ErrorKind::kInput,
                 "initializer \"" + other.name + "\" holds both \"" + other.source + "\" and \"" +
                     name + "\", which had the same values and have different ones now; give the " +
                     "model of the new weights as --weights MODEL.onnx");
   }
-  return {};
+  return false;
 }
 
 // The initializer that most probably holds values of a tensor of this shape: one that keeps its
@@ -284,17 +285,17 @@ Result<std::vector<std::string>> WeightMatch::Finish() const {
   bool any_used = false;
   for (const auto& [name, data] : fresh_) {
     const auto old = exported_.find(name);
-    if (used.count(name) != 0) {
-      any_used = true;
-    } else if (old == exported_.end() || !Comparison(old->second, data).Same()) {
-      unknown.push_back(name);
+    bool is_used = used.count(name) != 0;
+    if (!is_used && old != exported_.end()) {
+      if (Comparison(old->second, data).Same()) continue;
+      FUSEC_ASSIGN(is_used, IsShared(name));
     }
+    any_used |= is_used;
+    if (is_used) continue;
+    FUSEC_TRY(CheckNotInModel(name));
+    unknown.push_back(name);
   }
   if (unknown.empty()) return std::vector<std::string>();
-  for (const std::string& name : unknown) {
-    if (exported_.count(name) != 0) FUSEC_TRY(CheckNotShared(name));
-    FUSEC_TRY(CheckNotInModel(name));
-  }
   const std::string first = "\"" + unknown[0] + "\"" + DidYouMean(unknown[0], names_);
   if (!any_used) {
     return Fail(ErrorKind::kInput,

@@ -39,7 +39,7 @@ class WeightMatch {
 
   Result<TensorData> ByName(const std::string& source, const TensorData& data) const;
   Result<TensorData> ByValues(const TensorData& data, std::string& source) const;
-  Result<void> CheckNotShared(const std::string& name) const;
+  Result<bool> IsShared(const std::string& name) const;
   const Initializer* LikelyHolder(const TensorData& weights) const;
   Result<void> CheckNotInModel(const std::string& name) const;
 

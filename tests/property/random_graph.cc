@@ -161,6 +161,7 @@ std::vector<ReferenceTensor> RandomInputs(const Graph& graph, uint64_t seed,
     for (int64_t& value : tensor.ints) {
       value = slots >= 0 ? random.Below(slots + 1) - 1 : steps >= 0 ? random.Below(steps + 1) : random.Below(2 * extent) - extent;
     }
+    tensor.WrapInts();
     inputs.push_back(std::move(tensor));
   }
   return inputs;

@@ -97,6 +97,10 @@ TEST(WeightMatch, TensorsOfEqualValues) {
             "val: \"a\" and \"b\" had the same values, and have different ones now; give the model "
             "of the new weights as --weights MODEL.onnx");
   // The exporter kept one of the names.
+  const Matched kept({{"b", zeros}, {"val", Matrix({2}, {7, 8})}}, {{"a", ones}, {"b", ones}}, old);
+  EXPECT_EQ(kept.error, "");
+  EXPECT_EQ(kept.Values("b"), (Values{1, 1}));
+  EXPECT_TRUE(kept.warnings.empty());
   EXPECT_EQ(Matched({{"b", zeros}}, different, old).error,
             "initializer \"b\" holds both \"b\" and \"a\", which had the same values and have "
             "different ones now; give the model of the new weights as --weights MODEL.onnx");
