@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import pathlib
 import threading
 import unittest
@@ -22,6 +23,14 @@ def refitted(name, factor):
     onnx.save(proto, path)
     with contextlib.redirect_stderr(io.StringIO()):
         return artifact(name).refit(path, FOLDER / f"{name}_{factor}")
+
+
+def bias_file(name, values):
+    """A .safetensors file with one f32 tensor."""
+    header = json.dumps({name: {"dtype": "F32", "shape": values.shape, "data_offsets": [0, values.nbytes]}}).encode()
+    path = FOLDER / f"{name}_{values[0]:g}.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + values.tobytes())
+    return path
 
 
 class UpdateWeights(unittest.TestCase):
@@ -70,10 +79,17 @@ class UpdateWeights(unittest.TestCase):
             loaded.update_weights(artifact("sum"))
 
     def test_a_file_of_tensors(self):
-        header = b'{"bias":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'
-        path = FOLDER / "bias.safetensors"
-        path.write_bytes(len(header).to_bytes(8, "little") + header + np.arange(4, dtype=np.float32).tobytes())
+        new = bias_file("bias", np.arange(4, dtype=np.float32))
         with contextlib.redirect_stderr(io.StringIO()):
-            made = fusec.refit(artifact("sum"), path, FOLDER / "sum_tensors", model=model("sum"))
+            made = fusec.refit(artifact("sum"), new, FOLDER / "sum_tensors", model=model("sum"))
+        with made.load("cpu") as loaded:
+            np.testing.assert_array_equal(loaded(self.X)[0], np.arange(4))
+
+    def test_a_tensor_that_the_exporter_renamed(self):
+        new, old = bias_file("layer.shift", np.arange(4, dtype=np.float32)), bias_file("layer.shift", self.BIAS)
+        with self.assertRaisesRegex(fusec.BadInput, 'tensor "layer.shift", but "bias" has its shape'):
+            fusec.refit(artifact("sum"), new, FOLDER / "sum_renamed", model=model("sum"))
+        with contextlib.redirect_stderr(io.StringIO()):
+            made = fusec.refit(artifact("sum"), new, FOLDER / "sum_renamed", model=model("sum"), exported_with=old)
         with made.load("cpu") as loaded:
             np.testing.assert_array_equal(loaded(self.X)[0], np.arange(4))
