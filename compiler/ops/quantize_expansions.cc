@@ -76,6 +76,7 @@ struct Factor {
   Value* integers = nullptr;
   Value* zero_point = nullptr;  // broadcasts to the integers; null: 0
   int64_t greatest = 0;         // bound of |integer - zero point|
+  bool is_constant = false;     // whether the integers are known
 };
 
 // The factor whose integers are input `i` and whose zero point is input `i_zero`.
@@ -96,6 +97,7 @@ Result<Factor> FactorOf(const ImportContext& context, Formula& f, int i, int i_z
     }
   }
   factor.greatest = std::max(greatest - least_zero, greatest_zero - least);
+  factor.is_constant = context.TryConstant(i).has_value();
   return factor;
 }
 
@@ -157,6 +159,20 @@ Value* IntegerProduct(Formula& f, const Factor& a, const Factor& b) {
   Value* right = centred(b, Dtype::kF32);
   const int64_t most = ExactTerms(a, b);
   if (*terms <= most) return f.Cast(f.MatMul(left, right), Dtype::kI32);
+
+  // With m in the middle of a's type, (a - z) b = (a - m) b + (m - z) (sums of b's columns), and
+  // the sums of (a - m) b can be twice as long.
+  const Dtype dtype = a.integers->type.dtype;
+  const int64_t middle = (LeastInteger(dtype) + GreatestInteger(dtype) + 1) / 2;
+  const int64_t half = GreatestInteger(dtype) - middle + 1;
+  if (a.greatest > half && b.is_constant) {
+    Value* m = f.Number(static_cast<double>(middle), Dtype::kI32);
+    Value* sums =
+        f.Reduce(OpKind::kReduceSum, centred(b, Dtype::kI32), {rank_b - 2}, /*keepdims=*/true);
+    Value* zero_point = a.zero_point ? f.Cast(a.zero_point, Dtype::kI32) : nullptr;
+    Value* shift = zero_point ? f.Sub(m, zero_point) : m;
+    return f.Add(IntegerProduct(f, {a.integers, m, half}, b), f.Mul(shift, sums));
+  }
 
   // Products of rows by weights, whatever axes the rows have, become `parts` products of matrices.
   Shape shape = left->type.shape;

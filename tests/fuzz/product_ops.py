@@ -257,9 +257,11 @@ def integer_product(b):
         depth = b.random.randint(250, 1100) if is_deep else b.random.randint(1, 9)
         shapes = [[b.dim(), depth], [depth, b.random.randint(1, 6)]]
     x, y = (b.new(kind, shape, *limit) for kind, shape, limit in zip(kinds, shapes, limits))
+    if b.random.random() < 0.5:  # weights
+        y = b.constant(b.numbers(kinds[1], shapes[1], *limits[1]), kinds[1])
     zeros = [b.scalar(kind, b.random.randint(0, 5)) for kind in kinds]
     if op.endswith("Integer"):
-        b.op(op, [x, y, *zeros], bound=10000000 if is_deep else 100000)
+        b.op(op, [x, y, *zeros] if b.random.random() < 0.7 else [x, y], bound=10000000 if is_deep else 100000)
     else:
         out = b.scalar(kinds[0], 3)
         b.op(op, [x, scale_of(b, ()), zeros[0], y, scale_of(b, ()), zeros[1], scale_of(b, ()), out], bound=255)
