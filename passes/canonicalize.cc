@@ -15,10 +15,6 @@ namespace fusec {
 
 namespace {
 
-const Node* ProducerOf(const Value* value, OpKind kind) {
-  return value && value->producer && value->producer->kind == kind ? value->producer : nullptr;
-}
-
 // For a view that changes nothing: its operand. Otherwise null.
 Value* SimplifyView(const Node& node) {
   Value* x = node.operand(0);

@@ -25,6 +25,10 @@ ReaderMap Readers(const Graph& graph) {
   return readers;
 }
 
+Node* ProducerOf(const Value* value, OpKind kind) {
+  return value && value->producer && value->producer->kind == kind ? value->producer : nullptr;
+}
+
 bool HasOneReader(const Graph& graph, const ReaderMap& readers, const Value* value) {
   const auto found = readers.find(value);
   return found != readers.end() && found->second.size() == 1 && !IsOutput(graph, value);

@@ -21,6 +21,8 @@ const std::string& ModelName(const Value& constant,
 // The readers of each value, in graph order. Only for look-ups: its own order is arbitrary.
 using ReaderMap = DenseMap<const Value*, std::vector<Node*>>;
 ReaderMap Readers(const Graph& graph);
+// The node that makes `value` if it is of that kind; null otherwise, and for null.
+Node* ProducerOf(const Value* value, OpKind kind);
 // Whether exactly one node reads `value` (with one operand or several), and the graph's caller does
 // not.
 bool HasOneReader(const Graph& graph, const ReaderMap& readers, const Value* value);

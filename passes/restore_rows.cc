@@ -98,14 +98,18 @@ class Restorer {
     return Shape(restored.type.shape.begin(), restored.type.shape.end() - 1);
   }
 
+  // What a reshape has made the matrix `value` of; null if no reshape has made it.
+  static Value* FlattenedFrom(const Value* value) {
+    const Node* reshape = ProducerOf(value, OpKind::kReshape);
+    return reshape && value->type.rank() == 2 ? reshape->operand(0) : nullptr;
+  }
+
   // The value of rank 2 with the axes that its rows had; null if a single axis made them.
   Value* Restored(Value* value) const {
     const auto known = restored_.find(value);
     if (known != restored_.end()) return known->second;
-    const Node* reshape = value->producer;
-    if (!reshape || reshape->kind != OpKind::kReshape || value->type.rank() != 2) return nullptr;
-    Value* x = reshape->operand(0);
-    const bool merges = x->type.rank() > 2 && x->type.shape.back() == value->type.shape[1] &&
+    Value* x = FlattenedFrom(value);
+    const bool merges = x && x->type.rank() > 2 && x->type.shape.back() == value->type.shape[1] &&
                         WithoutUnitAxes(RowsOf(*x)).size() > 1;
     return merges ? x : nullptr;
   }
@@ -113,9 +117,8 @@ class Restorer {
   // The rows of `value` with their axes, where a reshape has put both these and the axes of the
   // columns (the heads of an attention) into one axis each; null otherwise.
   Value* RowsApart(Value* value, Builder& builder) {
-    const Node* reshape = value->producer;
-    if (!reshape || reshape->kind != OpKind::kReshape || value->type.rank() != 2) return nullptr;
-    Value* x = reshape->operand(0);
+    Value* x = FlattenedFrom(value);
+    if (!x) return nullptr;
     const Shape& from = x->type.shape;
     const Expr &rows = value->type.shape[0], &columns = value->type.shape[1];
     Expr row_axes = 1;

@@ -22,14 +22,16 @@ struct Quantized {
   Value* value;  // the codes, or what is quantized
 };
 
-Node* ProducerOf(const Value* value, OpKind kind) {
-  Node* node = value->producer;
-  return node && node->kind == kind ? node : nullptr;
-}
+bool IsCode(Dtype dtype) { return IsInteger(dtype) && DtypeBytes(dtype) <= 2; }
 
-// The number that a constant of one element, or a cast of one, holds.
+// The number that a constant of one element holds, or a cast of one to a type that holds it too.
 std::optional<double> NumberOf(const Value* value) {
-  while (const Node* cast = ProducerOf(value, OpKind::kCast)) value = cast->operand(0);
+  if (const Node* cast = ProducerOf(value, OpKind::kCast)) {
+    const Dtype from = cast->operand(0)->type.dtype, to = value->type.dtype;
+    const bool widens = IsFloat(from) && DtypeBytes(from) < DtypeBytes(to);
+    if (to != Dtype::kF32 || !(IsCode(from) || widens)) return std::nullopt;
+    value = cast->operand(0);
+  }
   return ScalarConstant(value);
 }
 
@@ -42,10 +44,18 @@ Value* BesideNumber(const Value* value, OpKind kind, double& number) {
   return node->operand(0);
 }
 
-bool IsCode(Dtype dtype) { return IsInteger(dtype) && DtypeBytes(dtype) <= 2; }
+double Least(Dtype code) {
+  return IsUnsigned(code) ? 0 : -std::ldexp(1.0, 8 * DtypeBytes(code) - 1);
+}
 
-// Products of codes and such a scale are normal numbers.
-bool IsModerate(double scale) { return std::abs(scale) > 0x1p-100 && std::abs(scale) < 0x1p100; }
+double Greatest(Dtype code) { return Least(code) + std::ldexp(1.0, 8 * DtypeBytes(code)) - 1; }
+
+// Whether the zero point is a code, and products of codes and the scale are normal numbers.
+bool IsExact(const Quantization& q) {
+  const bool is_code = q.zero_point == std::trunc(q.zero_point) && q.zero_point >= Least(q.dtype) &&
+                       q.zero_point <= Greatest(q.dtype);
+  return is_code && std::abs(q.scale) > 0x1p-100 && std::abs(q.scale) < 0x1p100;
+}
 
 // value = saturate(round(x / scale) + zero point)
 std::optional<Quantized> AsQuantize(const Value* value) {
@@ -57,13 +67,10 @@ std::optional<Quantized> AsQuantize(const Value* value) {
   if (x->type.dtype != Dtype::kF32 || !(x = BesideNumber(x, OpKind::kMin, greatest)) ||
       !(x = BesideNumber(x, OpKind::kMax, least)))
     return std::nullopt;
-  const double codes = std::ldexp(1.0, 8 * DtypeBytes(q.dtype));
-  if (least != (IsUnsigned(q.dtype) ? 0 : -codes / 2) || greatest != least + codes - 1)
-    return std::nullopt;
+  if (least != Least(q.dtype) || greatest != Greatest(q.dtype)) return std::nullopt;
   if (Value* added_to = BesideNumber(x, OpKind::kAdd, q.zero_point)) x = added_to;
   const Node* round = ProducerOf(x, OpKind::kRound);
-  if (!round || !(x = BesideNumber(round->operand(0), OpKind::kDiv, q.scale)) ||
-      !IsModerate(q.scale))
+  if (!round || !(x = BesideNumber(round->operand(0), OpKind::kDiv, q.scale)) || !IsExact(q))
     return std::nullopt;
   return Quantized{q, x};
 }
@@ -78,7 +85,7 @@ std::optional<Quantized> AsDequantize(const Value* value) {
   if (!to_real) return std::nullopt;
   Value* codes = to_real->operand(0);
   q.dtype = codes->type.dtype;
-  if (!IsCode(q.dtype) || !IsModerate(q.scale)) return std::nullopt;
+  if (!IsCode(q.dtype) || !IsExact(q)) return std::nullopt;
   return Quantized{q, codes};
 }
 
@@ -105,38 +112,58 @@ class Skipper {
   bool Run() {
     return ReplaceResults(graph_, [this](const Node& node, Builder& builder) -> Value* {
       if (node.results.size() != 1) return nullptr;
+      Record(node);
       const std::optional<Quantized> quantized = AsQuantize(node.result());
-      if (!quantized || !HasCodes(quantized->value, quantized->quantization)) return nullptr;
-      return Codes(quantized->value, builder);
+      if (!quantized) return nullptr;
+      const auto origin = origins_.find(quantized->value);
+      const bool same =
+          origin != origins_.end() && origin->second.quantization == quantized->quantization;
+      return same ? Codes(quantized->value, builder) : nullptr;
     });
   }
 
  private:
-  // Whether `value` consists of codes that were dequantized so.
-  bool HasCodes(const Value* value, const Quantization& quantization) const {
-    const std::optional<Quantized> dequantized = AsDequantize(value);
-    if (dequantized) return dequantized->quantization == quantization;
-    if (!value->producer || value->producer->results.size() != 1) return false;
-    const Node& view = *value->producer;
-    const size_t moved = MovedOperands(view);
-    return moved > 0 &&
-           std::all_of(view.operands.begin(), view.operands.begin() + moved,
-                       [&](const Value* operand) { return HasCodes(operand, quantization); });
+  // What a value was dequantized with that consists of dequantized codes, and the number of views
+  // since then.
+  struct Origin {
+    Quantization quantization;
+    int views = 0;
+  };
+  static constexpr int kMostViews = 64;  // Codes recurses over them
+
+  // Notes the origin of the node's result, if it has one. Operands were noted before.
+  void Record(const Node& node) {
+    if (const std::optional<Quantized> dequantized = AsDequantize(node.result())) {
+      origins_[node.result()] = {dequantized->quantization};
+      return;
+    }
+    std::optional<Origin> origin;
+    for (size_t i = 0; i < MovedOperands(node); ++i) {
+      const auto known = origins_.find(node.operand(i));
+      if (known == origins_.end()) return;
+      if (!origin) origin = known->second;
+      if (!(origin->quantization == known->second.quantization)) return;
+      origin->views = std::max(origin->views, known->second.views);
+    }
+    if (!origin || origin->views >= kMostViews) return;
+    ++origin->views;
+    origins_[node.result()] = *origin;
   }
 
-  // The codes of such a value.
+  // The codes of a value that has an origin.
   Value* Codes(Value* value, Builder& builder) {
     if (const std::optional<Quantized> dequantized = AsDequantize(value)) return dequantized->value;
-    const auto [known, is_new] = codes_.try_emplace(value);
-    if (!is_new) return known->second;
+    const auto known = codes_.find(value);
+    if (known != codes_.end()) return known->second;
     const Node& view = *value->producer;
     ValueList operands = view.operands;
     for (size_t i = 0; i < MovedOperands(view); ++i) operands[i] = Codes(operands[i], builder);
-    Value* codes = builder.Make(view.kind, operands, view.attributes, value->name + "_codes");
-    return codes_[value] = codes;
+    return codes_[value] =
+               builder.Make(view.kind, operands, view.attributes, value->name + "_codes");
   }
 
   Graph& graph_;
+  DenseMap<const Value*, Origin> origins_;
   DenseMap<const Value*, Value*> codes_;
 };
 

@@ -8,9 +8,8 @@ namespace fusec {
 // have to read the tensor alone. Models with dynamic quantization do this to the input of each
 // layer.
 //
-//   %m = reduce_max(%x) {axes = [0, 1]}   f32[]   =>   %r = reduce_max(%x) {axes = [1]}      f32[n,
-//   1]
-//                                                      %m = reduce_max(%r) {axes = [0, 1]}   f32[]
+//   %m = reduce_max(%x) {axes = [0, 1]}  f32[]   =>   %r = reduce_max(%x) {axes = [1]}     f32[n, 1]
+//                                                     %m = reduce_max(%r) {axes = [0, 1]}  f32[]
 //
 // Exact. Small tensors of known size stay as they are.
 Result<bool> SplitReductions(Graph& graph, const PassOptions& options, PassReport& report);

@@ -31,7 +31,6 @@ std::string Placeholder(const std::string& name, ArrayRef<Scalar> operands,
   return Protected(CLiteral(context.node.Float(name), IsFloat(dtype) ? dtype : Dtype::kF64));
 }
 
-// The stride in an operand of each axis of the result; 0 where the operand is broadcast.
 }  // namespace
 
 std::string FillFormula(const std::string& formula, ArrayRef<Scalar> operands,

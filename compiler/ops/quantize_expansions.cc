@@ -76,7 +76,6 @@ struct Factor {
   Value* integers = nullptr;
   Value* zero_point = nullptr;  // broadcasts to the integers; null: 0
   int64_t greatest = 0;         // bound of |integer - zero point|
-  bool is_constant = false;     // whether the integers are known
 };
 
 // The factor whose integers are input `i` and whose zero point is input `i_zero`.
@@ -97,7 +96,6 @@ Result<Factor> FactorOf(const ImportContext& context, Formula& f, int i, int i_z
     }
   }
   factor.greatest = std::max(greatest - least_zero, greatest_zero - least);
-  factor.is_constant = context.TryConstant(i).has_value();
   return factor;
 }
 
@@ -146,7 +144,7 @@ Value* SumOfParts(Formula& f, Value* left, Value* right, int64_t parts) {
 
 // a b as i32. Products of f32 are faster than those of integers on all targets, and exact as long
 // as the sums are: a longer sum is added up from parts.
-Value* IntegerProduct(Formula& f, const Factor& a, const Factor& b) {
+Value* IntegerProduct(const ImportContext& context, Formula& f, const Factor& a, const Factor& b) {
   const auto centred = [&](const Factor& factor, Dtype dtype) {
     return Centred(f, factor.integers, factor.zero_point, dtype);
   };
@@ -155,25 +153,24 @@ Value* IntegerProduct(Formula& f, const Factor& a, const Factor& b) {
   const std::optional<int64_t> terms = depth.AsConstant();
   if (!terms || b.integers->type.shape[rank_b - 2] != depth)
     return f.MatMul(centred(a, Dtype::kI32), centred(b, Dtype::kI32));
-  Value* left = centred(a, Dtype::kF32);
-  Value* right = centred(b, Dtype::kF32);
   const int64_t most = ExactTerms(a, b);
-  if (*terms <= most) return f.Cast(f.MatMul(left, right), Dtype::kI32);
-
   // With m in the middle of a's type, (a - z) b = (a - m) b + (m - z) (sums of b's columns), and
   // the sums of (a - m) b can be twice as long.
   const Dtype dtype = a.integers->type.dtype;
   const int64_t middle = (LeastInteger(dtype) + GreatestInteger(dtype) + 1) / 2;
   const int64_t half = GreatestInteger(dtype) - middle + 1;
-  if (a.greatest > half && b.is_constant) {
+  if (*terms > most && a.greatest > half && context.TryConstant(b.integers)) {
     Value* m = f.Number(static_cast<double>(middle), Dtype::kI32);
     Value* sums =
         f.Reduce(OpKind::kReduceSum, centred(b, Dtype::kI32), {rank_b - 2}, /*keepdims=*/true);
     Value* zero_point = a.zero_point ? f.Cast(a.zero_point, Dtype::kI32) : nullptr;
     Value* shift = zero_point ? f.Sub(m, zero_point) : m;
-    return f.Add(IntegerProduct(f, {a.integers, m, half}, b), f.Mul(shift, sums));
+    return f.Add(IntegerProduct(context, f, {a.integers, m, half}, b), f.Mul(shift, sums));
   }
 
+  Value* left = centred(a, Dtype::kF32);
+  Value* right = centred(b, Dtype::kF32);
+  if (*terms <= most) return f.Cast(f.MatMul(left, right), Dtype::kI32);
   // Products of rows by weights, whatever axes the rows have, become `parts` products of matrices.
   Shape shape = left->type.shape;
   shape.back() = right->type.shape.back();
@@ -245,10 +242,13 @@ Result<void> ImportDequantizeLinear(ImportContext& context) {
     FUSEC_ASSIGN(zero_point, Spread(context, f, zero_point, x->type.shape, "x_zero_point"));
   }
   const Dtype real = ComputeDtype(dtype);
-  // Differences of codes of up to 16 bits are exact in f32.
-  const bool is_exact = IsFloat(x->type.dtype) || DtypeBytes(x->type.dtype) <= 2;
-  Value* centred =
-      is_exact ? Centred(f, x, zero_point, real) : f.Cast(Centred(f, x, zero_point), real);
+  Value* centred = nullptr;
+  if (IsFloat(x->type.dtype))
+    centred = f.Cast(x, real);
+  else if (DtypeBytes(x->type.dtype) <= 2)  // whose differences are exact in f32
+    centred = Centred(f, x, zero_point, real);
+  else
+    centred = f.Cast(Centred(f, x, zero_point), real);
   Dtype to = dtype;
   if (context.Int("output_dtype", 0) != 0) {
     FUSEC_ASSIGN(to, context.Type("output_dtype", dtype));
@@ -263,7 +263,7 @@ Result<void> ImportMatMulInteger(ImportContext& context) {
   Formula f(context);
   FUSEC_ASSIGN(const Factor a, FactorOf(context, f, 0, 2, /*as_column=*/true));
   FUSEC_ASSIGN(const Factor b, FactorOf(context, f, 1, 3, /*as_column=*/false));
-  return f.Finish({IntegerProduct(f, a, b)});
+  return f.Finish({IntegerProduct(context, f, a, b)});
 }
 
 // y = saturate(round((a - za) (b - zb) * (sa sb / sy)) + zy)
@@ -277,7 +277,7 @@ Result<void> ImportQLinearMatMul(ImportContext& context) {
   FUSEC_ASSIGN(const Factor b, FactorOf(context, f, 3, 5, /*as_column=*/false));
   FUSEC_ASSIGN(Value * y_scale, OfFactor(context, f, 6, /*as_column=*/true));
   FUSEC_ASSIGN(Value * y_zero, OfFactor(context, f, 7, /*as_column=*/true));
-  Value* product = IntegerProduct(f, a, b);
+  Value* product = IntegerProduct(context, f, a, b);
   const auto real = [&](Value* x) { return f.Cast(x, Dtype::kF32); };
   Value* scale = f.Div(f.Mul(real(a_scale), real(b_scale)), real(y_scale));
   return f.Finish(
