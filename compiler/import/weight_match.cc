@@ -1,11 +1,11 @@
 #include "compiler/import/weight_match.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <optional>
 #include <set>
 
+#include "compiler/reference/transpose.h"
 #include "compiler/support/nearest_name.h"
 #include "compiler/support/terminal.h"
 
@@ -23,43 +23,6 @@ bool IsTransposed(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
 
 bool MayHold(ArrayRef<int64_t> dims, ArrayRef<int64_t> of_weights) {
   return dims == of_weights || IsTransposed(dims, of_weights);
-}
-
-template <class Element>
-void TransposeElements(const TensorData& from, TensorData& to) {
-  constexpr int64_t kTile = 32;
-  const int64_t rows = from.dims()[0], columns = from.dims()[1];
-  const std::byte* source = from.bytes();
-  std::byte* result = to.mutable_bytes();
-  for (int64_t row0 = 0; row0 < rows; row0 += kTile) {
-    for (int64_t column0 = 0; column0 < columns; column0 += kTile) {
-      for (int64_t row = row0; row < std::min(row0 + kTile, rows); ++row) {
-        for (int64_t column = column0; column < std::min(column0 + kTile, columns); ++column) {
-          std::memcpy(result + (column * rows + row) * sizeof(Element),
-                      source + (row * columns + column) * sizeof(Element), sizeof(Element));
-        }
-      }
-    }
-  }
-}
-
-TensorData Transposed(const TensorData& from) {
-  TensorData to(from.dtype(), {from.dims()[1], from.dims()[0]});
-  switch (DtypeBytes(from.dtype())) {
-    case 1:
-      TransposeElements<uint8_t>(from, to);
-      break;
-    case 2:
-      TransposeElements<uint16_t>(from, to);
-      break;
-    case 4:
-      TransposeElements<uint32_t>(from, to);
-      break;
-    default:
-      TransposeElements<uint64_t>(from, to);
-  }
-  from.ReleasePages();
-  return to;
 }
 
 TensorData Converted(const TensorData& from, Dtype dtype) {
@@ -209,7 +172,7 @@ Result<TensorData> WeightMatch::ByValues(const TensorData& data, std::string& so
                                            ", the model was exported with " + TypeOf(old));
       }
       TensorData candidate = Converted(weights->second, data.dtype());
-      if (transposed) candidate = Transposed(candidate);
+      if (transposed) candidate = Transposed(candidate, {1, 0});
       if (found && !SameBytes(*found, candidate)) {
         return Fail(ErrorKind::kInput,
                     (name == source ? "\"" + name + "\" was symmetric, and is no longer"
