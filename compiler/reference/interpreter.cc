@@ -2,17 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <unordered_map>
 
 #include "compiler/ir/op_def.h"
 #include "compiler/reference/true_sizes.h"
 #include "compiler/support/check.h"
+#include "compiler/support/interrupt.h"
 
 namespace fusec {
 namespace {
 
 using Symbols = std::map<std::string, int64_t>;
 using Tensors = std::vector<ReferenceTensor>;
+
+uint64_t BitsOf(double value) {
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
 
 // The spacing of floats of `dtype` near `value`, which must be finite.
 double Spacing(Dtype dtype, double value) {
@@ -23,8 +31,20 @@ double Spacing(Dtype dtype, double value) {
                         : dtype == Dtype::kF32  ? Format{24, -149}
                         : dtype == Dtype::kBF16 ? Format{8, -133}
                                                 : Format{11, -24};
-  const int exponent = value == 0 ? format.least_exponent : std::ilogb(value) + 1 - format.digits;
-  return std::ldexp(1.0, std::max(exponent, format.least_exponent));
+  // The exponent of a double is in 11 bits above those of its fraction, and 0 for subnormal numbers.
+  constexpr int kFractionBits = 52, kBias = 1023;
+  const int exponent = static_cast<int>(BitsOf(value) >> kFractionBits & 0x7ff) - kBias;
+  return std::ldexp(1.0, std::max(exponent + 1 - format.digits, format.least_exponent));
+}
+
+// The nearest value of `dtype`, a float.
+double RoundedTo(Dtype dtype, double value) {
+  switch (dtype) {
+    case Dtype::kF32: return static_cast<float>(value);
+    case Dtype::kF16: return HalfToDouble(DoubleToHalf(value));
+    case Dtype::kBF16: return BFloat16ToDouble(DoubleToBFloat16(value));
+    default: return value;
+  }
 }
 
 bool IsWhole(const ReferenceTensor* tensor) {
@@ -67,7 +87,7 @@ class RandomRounding {
       const double rounded = is_kept || !Bit() ? nearest
                              : value > nearest ? nearest + spacing
                                                : nearest - spacing;
-      value = TensorData::From<double>(dtype, {}, {rounded}).GetDouble(0);  // may overflow
+      value = RoundedTo(dtype, rounded);  // may overflow
     }
   }
 
@@ -157,6 +177,7 @@ class Run {
   Result<Tensors> Outputs(ArrayRef<const ReferenceTensor*> inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) given_[graph_.inputs[i].get()] = inputs[i];
     for (const auto& node : graph_.nodes) {
+      if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
       if (node->kind != OpKind::kConstant) FUSEC_TRY(Execute(*node));
     }
     Tensors outputs;

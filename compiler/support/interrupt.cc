@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <thread>
 
@@ -11,6 +12,8 @@ namespace fusec {
 
 namespace {
 
+constexpr int kSecondsToEnd = 5;  // for work that polls Interrupted()
+
 std::atomic<bool> interrupted = false;
 
 // The body of the thread that receives the signals; no other thread does.
@@ -18,7 +21,9 @@ void AwaitInterrupts(sigset_t signals) {
   int signal = 0;
   sigwait(&signals, &signal);
   interrupted = true;
-  sigwait(&signals, &signal);
+  const timespec patience = {kSecondsToEnd, 0};
+  const int second = sigtimedwait(&signals, nullptr, &patience);
+  if (second > 0) signal = second;
   EndAll();
   std::signal(signal, SIG_DFL);
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
