@@ -62,6 +62,14 @@ AttributesByName AttributesOf(const onnx::NodeProto& node, const onnx::OpSchema&
   }
   return attributes;
 }
+AttributesByName AttributesOf(const onnx::NodeProto& node, const onnx::FunctionProto& function) {
+  AttributesByName attributes;
+  for (const onnx::AttributeProto& attribute : function.attribute_proto())
+    attributes[attribute.name()] = &attribute;
+  for (const onnx::AttributeProto& attribute : node.attribute())
+    attributes[attribute.name()] = &attribute;
+  return attributes;
+}
 
 // Replaces references to attributes of the function by their values, also in subgraphs. References
 // to absent attributes are removed.
@@ -102,7 +110,7 @@ class OpsetsOfBody {
 // The body as a graph. Inputs that `node` leaves out are also left out in the body's nodes; the
 // others are defined in `inner`.
 onnx::GraphProto GraphOf(onnx::FunctionProto& body, const onnx::NodeProto& node,
-                         const onnx::OpSchema& schema, const Scope& scope, Scope& inner) {
+                         const AttributesByName& attributes, const Scope& scope, Scope& inner) {
   std::set<std::string> absent;
   for (int i = 0; i < body.input_size(); ++i) {
     const std::string given = i < node.input_size() ? node.input(i) : "";
@@ -112,7 +120,7 @@ onnx::GraphProto GraphOf(onnx::FunctionProto& body, const onnx::NodeProto& node,
       absent.insert(body.input(i));
     }
   }
-  ResolveReferences(*body.mutable_node(), AttributesOf(node, schema));
+  ResolveReferences(*body.mutable_node(), attributes);
   onnx::GraphProto graph;
   graph.mutable_node()->Swap(body.mutable_node());
   for (int i = 0; i < node.output_size(); ++i) {
@@ -125,6 +133,17 @@ onnx::GraphProto GraphOf(onnx::FunctionProto& body, const onnx::NodeProto& node,
     }
   }
   return graph;
+}
+
+void ImportBody(onnx::FunctionProto& body, const AttributesByName& attributes,
+                const onnx::NodeProto& node, ImportState& state, const Scope& scope,
+                ValueList& results) {
+  Scope inner;
+  onnx::GraphProto graph = GraphOf(body, node, attributes, scope, inner);
+  const OpsetsOfBody opsets(body, state);
+  ImportNodes(graph, state, inner);
+  for (int i = 0; i < node.output_size(); ++i)
+    results.push_back(node.output(i).empty() ? nullptr : inner.Get(body.output(i)));
 }
 
 }  // namespace
@@ -152,14 +171,14 @@ Result<void> ImportFunctionBody(const onnx::NodeProto& node, ImportState& state,
   if (!body || body->output_size() < node.output_size()) {
     return ModelError("ONNX defines it by other ops, but not for this opset and these operands");
   }
-  Scope inner;
-  onnx::GraphProto graph = GraphOf(*body, node, *SchemaOf(node, state), scope, inner);
-  const OpsetsOfBody opsets(*body, state);
-  ImportNodes(graph, state, inner);
-  for (int i = 0; i < node.output_size(); ++i) {
-    results.push_back(node.output(i).empty() ? nullptr : inner.Get(body->output(i)));
-  }
+  ImportBody(*body, AttributesOf(node, *SchemaOf(node, state)), node, state, scope, results);
   return {};
+}
+
+void ImportAsFunction(onnx::FunctionProto function, const onnx::NodeProto& node,
+                      ImportState& state, const Scope& scope, ValueList& results) {
+  const onnx::FunctionProto defaults = function;  // the import takes the nodes of `function`
+  ImportBody(function, AttributesOf(node, defaults), node, state, scope, results);
 }
 
 }  // namespace fusec

@@ -22,4 +22,9 @@ bool HasFunctionBody(const onnx::NodeProto& node, const ImportState& state);
 Result<void> ImportFunctionBody(const onnx::NodeProto& node, ImportState& state, const Scope& scope,
                                 ValueList& results);
 
+// The same for a body that ONNX's schema does not know. Attributes that `node` leaves out have the
+// defaults that `function` gives.
+void ImportAsFunction(onnx::FunctionProto function, const onnx::NodeProto& node, ImportState& state,
+                      const Scope& scope, ValueList& results);
+
 }  // namespace fusec

@@ -7,7 +7,7 @@
 #include <exception>
 #include <limits>
 
-#include "compiler/import/contrib_ops.h"
+#include "compiler/import/contrib/contrib_ops.h"
 #include "compiler/import/function_import.h"
 #include "compiler/import/loop_import.h"
 #include "compiler/import/loop_unroll.h"
@@ -82,9 +82,8 @@ class NodeImporter {
       }
       if (IsSequenceOp(node_.op_type()) || HasOwnOp()) return true;
     }
-    return Contrib() != nullptr || HasFunctionBody(node_, state_);
+    return IsContribOp(node_.domain(), node_.op_type()) || HasFunctionBody(node_, state_);
   }
-  ContribImport Contrib() const { return FindContribImport(node_.domain(), node_.op_type()); }
   // Whether a row of op_list.def or expansion_list.def imports it.
   bool HasOwnOp() const { return node_.domain().empty() && FindImport(node_.op_type()) != nullptr; }
 
@@ -92,9 +91,11 @@ class NodeImporter {
     if (node_.op_type() == "Constant") return ImportConstant();
     if (node_.op_type() == "If") return ImportIf();
     if (node_.op_type() == "Loop" || node_.op_type() == "Scan") return ImportLoop();
-    if (const ContribImport contrib = Contrib()) {
-      FUSEC_TRY(context_.ReadTensors());
-      return contrib(context_, state_);
+    if (IsContribOp(node_.domain(), node_.op_type())) {
+      ValueList results;
+      FUSEC_TRY(ImportContribOp(node_, context_, state_, scope_, results));
+      SetResults(results);
+      return {};
     }
     FUSEC_TRY(CheckSchema(node_, state_, scope_));
     if (IsSequenceOp(node_.op_type())) return ImportSequenceOp();

@@ -10,6 +10,7 @@
 #include <exception>
 #include <string_view>
 
+#include "compiler/import/contrib/contrib_ops.h"
 #include "compiler/import/names.h"
 #include "compiler/import/wire_format.h"
 
@@ -68,25 +69,43 @@ void SpellDomain(std::string& domain) {
   if (domain == "ai.onnx") domain.clear();
 }
 
-void SpellDomains(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+// Whether an op of the default domain is one of onnxruntime, which writes some of its own ops
+// without a domain.
+bool IsOnnxruntimesOp(const onnx::NodeProto& node, int64_t opset) {
+  constexpr int64_t kLayerNormalization = 17;  // the first opset of ONNX that has it
+  return node.op_type() == "SimplifiedLayerNormalization" ||
+         (node.op_type() == "LayerNormalization" && opset < kLayerNormalization);
+}
+
+template <class OpsetImports>
+int64_t DefaultOpset(const OpsetImports& imports) {
+  for (const auto& import : imports) {
+    if (import.domain().empty()) return import.version();
+  }
+  return kMaxOpset;
+}
+
+void SpellDomains(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, int64_t opset) {
   for (onnx::NodeProto& node : nodes) {
     if (node.domain() == "ai.onnx") node.clear_domain();
+    if (node.domain().empty() && IsOnnxruntimesOp(node, opset))
+      node.set_domain(std::string(kContribDomain));
     for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
-      if (attribute.has_g()) SpellDomains(*attribute.mutable_g()->mutable_node());
+      if (attribute.has_g()) SpellDomains(*attribute.mutable_g()->mutable_node(), opset);
       for (onnx::GraphProto& graph : *attribute.mutable_graphs()) {
-        SpellDomains(*graph.mutable_node());
+        SpellDomains(*graph.mutable_node(), opset);
       }
     }
   }
 }
 
-// One spelling of the default domain, so that libonnx and the op table need to know only one.
+// One spelling of every domain, so that libonnx and the op table need to know only one.
 void SpellDomains(onnx::ModelProto& model) {
   for (auto& import : *model.mutable_opset_import()) SpellDomain(*import.mutable_domain());
-  SpellDomains(*model.mutable_graph()->mutable_node());
+  SpellDomains(*model.mutable_graph()->mutable_node(), DefaultOpset(model.opset_import()));
   for (auto& function : *model.mutable_functions()) {
     for (auto& import : *function.mutable_opset_import()) SpellDomain(*import.mutable_domain());
-    SpellDomains(*function.mutable_node());
+    SpellDomains(*function.mutable_node(), DefaultOpset(function.opset_import()));
   }
 }
 

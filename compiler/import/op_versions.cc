@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/import/contrib/contrib_ops.h"
 #include "compiler/import/onnx_reader.h"
 #include "compiler/import/tensor_proto.h"
 
@@ -45,6 +46,13 @@ std::vector<Dtype> OnnxDtypes(const std::string& op) {
     if (Accepts(parameters.at(0), static_cast<Dtype>(i))) dtypes.push_back(static_cast<Dtype>(i));
   }
   return dtypes;
+}
+
+std::vector<std::string> OnnxruntimeOps() {
+  std::vector<std::string> names;
+  for (const std::string& op : ContribOpNames())
+    names.push_back(std::string(kContribDomain) + "." + op);
+  return names;
 }
 
 OnnxSupport GetOnnxSupport() { return {onnx::LAST_RELEASE_VERSION, kMinOpset, kMaxOpset}; }

@@ -15,7 +15,8 @@ namespace fusec {
 namespace {
 
 // One line per ONNX op type. For ops of the IR that ONNX does not have, `onnx` is empty; for ONNX
-// ops that import expands into other ops, `name` is empty.
+// ops that import expands into other ops, and onnxruntime's own ops, which are functions of ONNX's,
+// `name` is empty.
 struct OpLine {
   std::string name;
   std::string onnx;
@@ -49,6 +50,7 @@ std::vector<OpLine> OpLines() {
   for (const std::string& onnx : AllExpansions()) {
     lines.push_back({"", onnx, "expansion", "", OnnxSinceVersions(onnx), DtypeNames(onnx)});
   }
+  for (const std::string& op : OnnxruntimeOps()) lines.push_back({"", op, "function", "", {}, {}});
   return lines;
 }
 
@@ -77,7 +79,9 @@ Result<int> RunListOps(bool json) {
     rows.push_back({line.name.empty() ? "-" : line.name, line.onnx.empty() ? "-" : line.onnx,
                     line.op_class, line.operands.empty() ? "-" : line.operands,
                     versions.empty() ? "-" : Join(versions, ","),
-                    all ? "all" : Join(line.dtypes, " ")});
+                    all                   ? "all"
+                    : line.dtypes.empty() ? "-"
+                                          : Join(line.dtypes, " ")});
   }
   std::fputs(FormatTable(rows, "llllll").c_str(), stdout);
   return 0;

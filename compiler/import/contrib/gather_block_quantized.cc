@@ -1,7 +1,6 @@
-#include "compiler/import/contrib_ops.h"
-
 #include <fmt/format.h>
 
+#include "compiler/import/contrib/contrib_ops.h"
 #include "compiler/ops/formula.h"
 
 namespace fusec {
@@ -70,6 +69,8 @@ Result<Blocks> BlocksOf(const NodeContext& context, const ImportState& state) {
   return blocks;
 }
 
+}  // namespace
+
 // y = gather((data - zero point) * scale, indices). Without zero points, the zero point of codes in
 // uint8 is the middle of their range. (onnxruntime, docs/ContribOperators.md)
 Result<void> ImportGatherBlockQuantized(NodeContext& context, const ImportState& state) {
@@ -96,14 +97,6 @@ Result<void> ImportGatherBlockQuantized(NodeContext& context, const ImportState&
   Value* table = f.Cast(f.Mul(f.Cast(centred, Dtype::kF32), scales), context.input(2)->type.dtype);
   return f.Finish(
       {f.Make(OpKind::kGather, {table, context.input(1)}, {{"axis", blocks.gather_axis}})});
-}
-
-}  // namespace
-
-ContribImport FindContribImport(const std::string& domain, const std::string& op_type) {
-  if (domain == "com.microsoft" && op_type == "GatherBlockQuantized")
-    return &ImportGatherBlockQuantized;
-  return nullptr;
 }
 
 }  // namespace fusec
