@@ -60,6 +60,9 @@ def products():
     case("products", "FusedMatMul", dict(A=real(3, 4, 5), B=real(5, 6)), name="plain", alpha=0.5)
     case("products", "FusedMatMul", dict(A=real(2, 4, 5), B=real(2, 4, 6)), name="transposed_a", transA=1)
     case("products", "FusedMatMul", dict(A=real(2, 4, 5), B=real(2, 6, 5)), name="transposed_b", transB=1, dims=dict(A=("b", 4, 5), B=("b", 6, 5)))
+    case("products", "FusedMatMul", dict(A=real(4, 2, 3, 5), B=real(2, 3, 6, 5)), name="first_dim_a", transBatchA=1, transB=1)
+    case("products", "FusedMatMul", dict(A=real(2, 3, 4, 5), B=real(6, 2, 3, 5)), name="first_dim_b", transBatchB=1, transB=1, alpha=0.5)
+    case("products", "FusedMatMul", dict(A=real(5, 3, 4), B=real(3, 5, 6)), name="first_dim_transposed", transBatchA=1, transA=1)
     case("products", "TransposeMatMul", dict(A=real(5, 4), B=real(6, 5)), transA=1, transB=1, alpha=2.0)
     for activation, more in (("Relu", {}), ("LeakyRelu", dict(activation_alpha=0.2)), ("Tanh", {}), ("Sigmoid", {}),
                              ("HardSigmoid", dict(activation_alpha=0.3, activation_beta=0.4))):
@@ -299,7 +302,7 @@ def without_kernel():
          kept=dict(answers=[attended(query.reshape(2, 3, 4, 8), *np.moveaxis(keys, 3, 0))]))
     for both in (0, 1):
         table = real(32, 4)
-        most = 12 + 116 * both
+        most = 40 + 88 * both
         case("numpy", "RelativePositionBias", dict(bias_table=table, query_length=np.array(20, np.int64), key_length=np.array(20, np.int64)),
              name=f"bidirectional_{both}", constant=("query_length", "key_length"), is_bidirectional=both, max_distance=most,
              kept=dict(answers=[table[t5_buckets(20, 20, both, 32, most)].transpose(2, 0, 1)[None]]))

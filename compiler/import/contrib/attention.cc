@@ -129,9 +129,9 @@ Result<std::string> MultiHeadAttention(const ContribNode& node) {
   }
   std::string keys = s.Dim(k, 1);
   if (node.Has("past_key")) keys = s.Let(fmt::format("Add({}, {})", keys, s.Dim("past_key", 2)));
-  FUSEC_ASSIGN(
-      const std::string mask,
-      MaskOf(node, s, "key_padding_mask", node.Type("query").shape[0], keys, q, "attention_bias"));
+  FUSEC_ASSIGN(const Expr batch, node.Dim("query", 0));
+  FUSEC_ASSIGN(const std::string mask,
+               MaskOf(node, s, "key_padding_mask", batch, keys, q, "attention_bias"));
   const bool has_present = node.Uses("present_key") || node.Uses("present_value");
   const bool has_past = node.Has("past_key");
   s.Set(has_present ? "output, present_key, present_value" : "output",
@@ -191,7 +191,11 @@ Result<std::string> RelativePositionBias(const ContribNode& node) {
   } else {
     distance = s.Let(fmt::format("Neg({})", s.Let(fmt::format("Min({}, {})", ahead, zero))));
   }
-  const int64_t exact = buckets / 2;
+  const int64_t exact = buckets / 2, farthest = node.Int("max_distance");
+  if (exact < 1 || farthest <= exact) {
+    return node.Fail(fmt::format("max_distance is {}, and bias_table {}", farthest,
+                                 node.Type("bias_table").ToString()));
+  }
   const std::string limit = s.Int(exact);
   const std::string is_near = s.Let(fmt::format("Less({}, {})", distance, limit));
   // exact + log(distance / exact) / log(max_distance / exact) * (buckets - exact)
@@ -199,9 +203,8 @@ Result<std::string> RelativePositionBias(const ContribNode& node) {
       s.Let(fmt::format("Cast<to = 1>({})", s.Let(fmt::format("Max({}, {})", distance, s.Int(1)))));
   const std::string ratio =
       s.Let(fmt::format("Div({}, {})", real, s.Number(static_cast<double>(exact), real)));
-  const double slope =
-      static_cast<double>(buckets - exact) /
-      std::log(static_cast<double>(node.Int("max_distance")) / static_cast<double>(exact));
+  const double slope = static_cast<double>(buckets - exact) /
+                       std::log(static_cast<double>(farthest) / static_cast<double>(exact));
   const std::string steps = s.Let(
       fmt::format("Mul({}, {})", s.Let(fmt::format("Log({})", ratio)), s.Number(slope, real)));
   const std::string whole = s.Let(fmt::format("Cast<to = 7>({})", steps));
@@ -258,8 +261,9 @@ Result<void> AttendTo(Statements& s, const ContribNode& node, const std::string&
     past_value = PartOf(s, "past", 1);
     keys = s.Let(fmt::format("Add({}, {})", keys, s.Dim("past", 3)));
   }
+  FUSEC_ASSIGN(const Expr batch, node.Dim("input", 0));
   FUSEC_ASSIGN(const std::string mask,
-               MaskOf(node, s, "mask_index", node.Type("input").shape[0], keys, projected, bias));
+               MaskOf(node, s, "mask_index", batch, keys, projected, bias));
   const bool has_present = node.Uses("present");
   s.Set(has_present ? "output, present_key, present_value" : "output",
         fmt::format("Attention<{}>({}, {}, {}, {}, {}, {})", AttentionAttributes(node), qkv[0],

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "compiler/support/check.h"
 
@@ -23,12 +25,18 @@ const TensorType& ContribNode::Type(std::string_view input) const {
   return value->type;
 }
 
-Result<int64_t> ContribNode::FixedDim(std::string_view input, int axis) const {
+Result<Expr> ContribNode::Dim(std::string_view input, int axis) const {
   const TensorType& type = Type(input);
-  if (axis < 0) axis += type.rank();
-  const auto size = axis >= 0 && axis < type.rank() ? type.shape[axis].AsConstant() : std::nullopt;
-  if (size) return *size;
-  return Fail(fmt::format("{} is {}, expected a fixed dim {}", input, type.ToString(), axis));
+  const int from_start = axis < 0 ? axis + type.rank() : axis;
+  if (from_start >= 0 && from_start < type.rank()) return type.shape[from_start];
+  return Fail(fmt::format("{} is {}, which has no axis {}", input, type.ToString(), axis));
+}
+
+Result<int64_t> ContribNode::FixedDim(std::string_view input, int axis) const {
+  FUSEC_ASSIGN(const Expr dim, Dim(input, axis));
+  if (const std::optional<int64_t> size = dim.AsConstant()) return *size;
+  return Fail(fmt::format("{} is {}, expected a fixed size of axis {}", input,
+                          Type(input).ToString(), axis));
 }
 
 bool ContribNode::Uses(std::string_view output) const {
@@ -57,6 +65,10 @@ Result<void> ContribNode::Refuse(std::initializer_list<std::string_view> inputs,
   return {};
 }
 
+std::string FloatText(double value) {
+  return std::fabs(value) < std::numeric_limits<float>::min() ? "0" : fmt::format("{:.9g}", value);
+}
+
 std::string Statements::Let(const std::string& expression) {
   std::string name = fmt::format("t{}", names_++);
   Set(name, expression);
@@ -77,7 +89,15 @@ std::string Statements::Int(int64_t value) {
 }
 
 std::string Statements::Number(double value, const std::string& like) {
-  const std::string number = Let(fmt::format("Constant<value = float {{{:.9g}}}>()", value));
+  std::string number;
+  if (std::isfinite(value)) {
+    number = Let(fmt::format("Constant<value = float {{{}}}>()", FloatText(value)));
+  } else {  // ONNX's text has no spelling for it
+    const double dividend = std::isnan(value) ? 0 : value > 0 ? 1 : -1;
+    const std::string zero = Let("Constant<value = float {0}>()");
+    number = Let(fmt::format("Div({}, {})",
+                             Let(fmt::format("Constant<value = float {{{}}}>()", dividend)), zero));
+  }
   return Let(fmt::format("CastLike({}, {})", number, like));
 }
 

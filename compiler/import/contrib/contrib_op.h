@@ -22,7 +22,9 @@ class ContribNode {
   // The type of an input that the node has.
   const TensorType& Type(std::string_view input) const;
   int Rank(std::string_view input) const { return Type(input).rank(); }
-  // A dim of an input that the node has. An error if it is not a constant.
+  // A dim of an input that the node has (from the end if negative). An error if there is none.
+  Result<Expr> Dim(std::string_view input, int axis) const;
+  // The same. An error if it is not a constant.
   Result<int64_t> FixedDim(std::string_view input, int axis) const;
   bool Uses(std::string_view output) const;
   const NodeContext& context() const { return context_; }
@@ -63,6 +65,9 @@ struct ContribOp {
 
 // The opset of ai.onnx in which the statements are written.
 inline constexpr int kContribOpset = 26;
+
+// A finite float in the text of ONNX's parser, which refuses subnormal numbers: they become 0.
+std::string FloatText(double value);
 
 // Collects the statements of a body.
 class Statements {

@@ -18,8 +18,14 @@ Result<Factors> FactorsOf(const ContribNode& node, Statements& s) {
   const int64_t heads = node.Int("num_heads"), kv_heads = node.Int("kv_num_heads");
   if (heads < 1 || kv_heads < 1) return node.Fail("num_heads or kv_num_heads is missing");
   FUSEC_ASSIGN(const int64_t width, node.FixedDim("query", 2));
-  if (node.Has("key") && node.Has("value")) return Factors{"query", "key", "value", width / heads};
-  const int64_t size = width / (heads + 2 * kv_heads);
+  const bool is_packed = !node.Has("key") || !node.Has("value");
+  const int64_t parts_of_width = is_packed ? heads + 2 * kv_heads : heads;
+  if (heads > width || kv_heads > width || width % parts_of_width != 0) {
+    return node.Fail(fmt::format("the query is {}, and num_heads {} and kv_num_heads {}",
+                                 node.Type("query").ToString(), heads, kv_heads));
+  }
+  const int64_t size = width / parts_of_width;
+  if (!is_packed) return Factors{"query", "key", "value", size};
   const auto parts = s.Split("query", 2, {heads * size, kv_heads * size, kv_heads * size});
   return Factors{parts[0], parts[1], parts[2], size};
 }

@@ -1,5 +1,9 @@
 // Products and convolutions with what onnxruntime fuses into them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "compiler/import/contrib/contrib_ops.h"
 
@@ -12,8 +16,11 @@ Result<void> Activate(Statements& s, const ContribNode& node, const std::string&
                       ArrayRef<double> parameters) {
   const std::string name = node.context().String("activation", "");
   const auto attribute = [&](size_t i, const char* text) {
-    return i < parameters.size() ? fmt::format("{} = {:.9g}", text, parameters[i]) : "";
+    return i < parameters.size() ? fmt::format("{} = {}", text, FloatText(parameters[i])) : "";
   };
+  if (!std::all_of(parameters.begin(), parameters.end(),
+                   [](double parameter) { return std::isfinite(parameter); }))
+    return node.Fail("a parameter of the activation is not finite");
   std::string attributes;
   if (name.empty()) {
     s.Set("Y", fmt::format("Identity({})", x));
@@ -49,10 +56,26 @@ std::vector<double> NamedParameters(const ContribNode& node) {
   return parameters;
 }
 
-Result<std::string> Product(const ContribNode& node, Statements& s) {
-  FUSEC_TRY(node.Refuse({}, {"transBatchA", "transBatchB"}));
-  const std::string a = node.Int("transA") != 0 ? s.Transposed("A", node.Rank("A")) : "A";
-  const std::string b = node.Int("transB") != 0 ? s.Transposed("B", node.Rank("B")) : "B";
+// A factor with its first dim behind the batch dims if `moves_first`, and then, if `is_transposed`,
+// with its two last dims swapped.
+std::string Factor(Statements& s, const std::string& x, int rank, bool moves_first,
+                   bool is_transposed) {
+  std::string factor = x;
+  if (moves_first && rank > 2) {
+    std::vector<int64_t> perm;
+    for (int i = 1; i < rank - 1; ++i) perm.push_back(i);
+    perm.push_back(0);
+    perm.push_back(rank - 1);
+    factor = s.Let(fmt::format("Transpose<perm = [{}]>({})", fmt::join(perm, ", "), factor));
+  }
+  return is_transposed ? s.Transposed(factor, rank) : factor;
+}
+
+std::string Product(const ContribNode& node, Statements& s) {
+  const std::string a =
+      Factor(s, "A", node.Rank("A"), node.Int("transBatchA") != 0, node.Int("transA") != 0);
+  const std::string b =
+      Factor(s, "B", node.Rank("B"), node.Int("transBatchB") != 0, node.Int("transB") != 0);
   const std::string product = s.Let(fmt::format("MatMul({}, {})", a, b));
   const double alpha = node.Float("alpha", 1);
   if (alpha == 1) return product;
@@ -62,16 +85,14 @@ Result<std::string> Product(const ContribNode& node, Statements& s) {
 
 Result<std::string> FusedMatMul(const ContribNode& node) {
   Statements s;
-  FUSEC_ASSIGN(const std::string product, Product(node, s));
-  s.Set("Y", fmt::format("Identity({})", product));
+  s.Set("Y", fmt::format("Identity({})", Product(node, s)));
   return s.text();
 }
 
 Result<std::string> FusedMatMulActivation(const ContribNode& node) {
   Statements s;
   FUSEC_TRY(node.Refuse({}, {"activation_axis"}));
-  FUSEC_ASSIGN(const std::string product, Product(node, s));
-  FUSEC_TRY(Activate(s, node, product, NamedParameters(node)));
+  FUSEC_TRY(Activate(s, node, Product(node, s), NamedParameters(node)));
   return s.text();
 }
 

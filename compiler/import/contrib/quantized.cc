@@ -8,7 +8,9 @@
 namespace fusec {
 namespace {
 
-// The product of the codes A and B, i32. A zero point of A with an element per row stays a vector.
+constexpr int64_t kMost = int64_t{1} << 24;  // no dim of weights is larger
+
+// The product of the codes a and b, i32.
 std::string IntegerProduct(Statements& s, const std::string& a, const std::string& b,
                            const std::string& a_zero_point, const std::string& b_zero_point) {
   return s.Let(fmt::format("MatMulInteger({}, {}, {}, {})", a, b, a_zero_point, b_zero_point));
@@ -188,7 +190,8 @@ Result<std::string> MatMulNBits(const ContribNode& node) {
   FUSEC_TRY(node.Refuse({}, {"weight_prepacked"}));
   const int64_t bits = node.Int("bits", 4), size = node.Int("block_size");
   const int64_t n = node.Int("N"), k = node.Int("K");
-  if ((bits != 2 && bits != 4 && bits != 8) || size < 8 || n < 1 || k < 1) {
+  if ((bits != 2 && bits != 4 && bits != 8) || size < 8 || size > kMost || n < 1 || n > kMost ||
+      k < 1 || k > kMost) {
     return node.Fail(fmt::format(
         "bits is {}, block_size {}, N {} and K {}, expected 2, 4 or 8, 8 or more, and sizes", bits,
         size, n, k));
@@ -252,7 +255,8 @@ Result<std::string> MatMulBnb4(const ContribNode& node) {
   const int64_t n = node.Int("N"), k = node.Int("K"), size = node.Int("block_size");
   const int64_t type = node.Int("quant_type");
   if (node.Int("transB", 1) != 1) return node.Fail("transB is 0, which is not supported");
-  if (n < 1 || k < 1 || size < 2 || (n * k) % 2 != 0 || type < 0 || type > 1)
+  if (n < 1 || n > kMost || k < 1 || k > kMost || size < 2 || size > kMost || (n * k) % 2 != 0 ||
+      type < 0 || type > 1)
     return node.Fail("N, K, block_size or quant_type is out of range");
   if (!node.Type("B").ElementCount().IsConstant(n * k / 2)) {
     return node.Fail(
