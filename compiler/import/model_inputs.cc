@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/import/counted_sizes.h"
+#include "compiler/import/grown_dims.h"
 #include "compiler/import/names.h"
 #include "compiler/import/problems.h"
 #include "compiler/import/tensor_proto.h"
@@ -38,6 +39,9 @@ class DimReader {
       }
     }
   }
+
+  // Notes the dim_params that may be 0.
+  void NoteGrown(std::set<std::string> grown) { grown_ = std::move(grown); }
 
   // Second pass: notes the sizes that frozen inputs determine.
   Result<void> Freeze(const std::string& input, const onnx::TensorShapeProto& shape,
@@ -162,6 +166,7 @@ class DimReader {
     if (same != options_.same_dims.end()) return OfOthers(same->second);
     flags_[name] = flag;
     DimSymbol symbol{name};
+    if (grown_.count(flag)) symbol.low = 0;
     auto range = options_.dim_ranges.find(flag);
     if (range == options_.dim_ranges.end()) range = options_.dim_ranges.find(name);
     if (range != options_.dim_ranges.end()) std::tie(symbol.low, symbol.high) = range->second;
@@ -200,6 +205,7 @@ class DimReader {
   const std::string& path_;
   std::vector<std::string>& warnings_;
   std::set<std::string> plain_;
+  std::set<std::string> grown_;
   std::map<std::string, int64_t> sizes_;  // dim_param -> size, decided by a frozen input
   std::map<std::string, Expr> dims_;      // dim_param -> what it became
   std::vector<DimSymbol> symbols_;
@@ -316,6 +322,7 @@ Result<ModelInputs> ReadInputs(const onnx::ModelProto& model, const ImportOption
   FUSEC_TRY(CheckFrozenNames(graph, options, problems.path()));
 
   DimReader dims(options, problems.path(), warnings);
+  dims.NoteGrown(GrownDims(graph));
   std::vector<const onnx::ValueInfoProto*> declared;
   for (const onnx::ValueInfoProto& input : graph.input()) {
     const bool frozen = options.frozen_inputs.count(input.name()) != 0;

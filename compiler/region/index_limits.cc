@@ -109,9 +109,13 @@ class LimitFinder {
       if (use->ascend) ascending_.insert(node.operand(i));
     }
     // Integers of rank 2 or more that are used in arithmetic are usually masks, which models apply
-    // as (1 - mask) * -3.4e38 added to scores: any value but 0 and 1 would give infinities.
-    if (node.kind == OpKind::kCast && node.operand(0)->type.rank() >= 2 &&
-        IsInteger(node.operand(0)->type.dtype) && IsFloat(node.result()->type.dtype))
+    // as (1 - mask) * -3.4e38 added to scores: any value but 0 and 1 would give infinities. Models
+    // with a cache add masks up, to find lengths.
+    const bool is_arithmetic =
+        (node.kind == OpKind::kCast && IsFloat(node.result()->type.dtype)) ||
+        node.kind == OpKind::kReduceSum;
+    if (is_arithmetic && node.operand(0)->type.rank() >= 2 &&
+        IsInteger(node.operand(0)->type.dtype))
       Limit(node.operand(0), 2);
   }
 

@@ -110,11 +110,14 @@ class Writer {
   // The cache with the new positions: [batch, heads, total, size].
   std::string Extended(const char* past, const std::string& fresh, const std::string& place) {
     const std::string all = s_.Let(fmt::format("Concat<axis = 2>({}, {})", past, fresh));
-    const std::string rows = s_.Let(fmt::format("Transpose<perm = [0, 2, 1, 3]>({})", all));
-    const std::string column = s_.Let(fmt::format("Unsqueeze({}, {})", place, s_.Ints({2})));
-    const std::string chosen =
-        s_.Let(fmt::format("GatherND<batch_dims = 1>({}, {})", rows, column));
-    return s_.Let(fmt::format("Transpose<perm = [0, 2, 1, 3]>({})", chosen));
+    const std::string heads = s_.Let(fmt::format("Shape<start = 0, end = 2>({})", fresh));
+    const std::string size = s_.Let(fmt::format("Shape<start = 3, end = 4>({})", fresh));
+    const std::string total = s_.Let(fmt::format("Reshape({}, {})", total_, s_.Ints({1})));
+    const std::string shape =
+        s_.Let(fmt::format("Concat<axis = 0>({}, {}, {})", heads, total, size));
+    const std::string apart = s_.Let(fmt::format("Unsqueeze({}, {})", place, s_.Ints({1, 3})));
+    const std::string places = s_.Let(fmt::format("Expand({}, {})", apart, shape));
+    return s_.Let(fmt::format("GatherElements<axis = 2>({}, {})", all, places));
   }
 
   // Query i of sequence b sees the keys up to its own position start_[b] + i, and if there is a
