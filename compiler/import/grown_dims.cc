@@ -44,7 +44,7 @@ std::set<std::string> GrownDims(const onnx::GraphProto& graph) {
       if (input == inputs.end()) continue;
       const int64_t rank = input->second->dim_size();
       const int64_t axis = growth.axis < 0 ? growth.axis + rank : growth.axis;
-      if (axis < 0 || axis >= rank) continue;
+      if (axis < 1 || axis >= rank) continue;  // axis 0 is that of the batch
       const std::string& name = input->second->dim(static_cast<int>(axis)).dim_param();
       if (!name.empty()) grown.insert(name);
     }

@@ -62,10 +62,24 @@ std::string_view WithoutWrapper(std::string_view module) {
   return module.starts_with(kWrapper) ? module.substr(kWrapper.size()) : module;
 }
 
-// Whether one of two dotted paths ends with the other.
-bool MeanTheSame(std::string_view a, std::string_view b) {
+// Whether one of two names ends with the other, as a whole behind `separator`.
+bool EndsWith(std::string_view a, std::string_view b, char separator) {
   if (a.size() < b.size()) std::swap(a, b);
-  return a.ends_with(b) && (a.size() == b.size() || a[a.size() - b.size() - 1] == '.');
+  return a.ends_with(b) && (a.size() == b.size() || a[a.size() - b.size() - 1] == separator);
+}
+
+// Whether one of two dotted paths ends with the other.
+bool MeanTheSame(std::string_view a, std::string_view b) { return EndsWith(a, b, '.'); }
+
+// The same where an exporter has shortened names of modules: "self_attn" to "attn".
+bool MayMeanTheSame(std::string_view a, std::string_view b) {
+  while (!a.empty() && !b.empty()) {
+    const size_t i = a.rfind('.') + 1, j = b.rfind('.') + 1;  // npos + 1 is 0
+    if (!EndsWith(a.substr(i), b.substr(j), '_')) return false;
+    a = a.substr(0, i - (i > 0 ? 1 : 0));
+    b = b.substr(0, j - (j > 0 ? 1 : 0));
+  }
+  return true;
 }
 
 // A POSIX extended regular expression.
@@ -200,11 +214,8 @@ class AdapterReader {
       return Bad(name,
                  "is no matrix of a LoRA adapter, expected PATH.lora_A.weight or "
                  "PATH.lora_B.weight");
-    std::vector<size_t> found;
-    for (size_t i = 0; i < pairs_.size(); ++i) {
-      if (MeanTheSame(WithoutWrapper(role->module), WithoutWrapper(adapters_.sites[i].module)))
-        found.push_back(i);
-    }
+    std::vector<size_t> found = SitesOf(role->module, &MeanTheSame);
+    if (found.empty()) found = SitesOf(role->module, &MayMeanTheSame);
     if (found.size() != 1) {
       return Bad(name, found.empty()
                            ? "belongs to a layer that has no slots; there are " + Modules()
@@ -222,6 +233,17 @@ class AdapterReader {
     pair.is_plain = role->is_plain;
     pair.module = role->module;
     return {};
+  }
+
+  // The sites of a module, whose path `is_same` compares with theirs.
+  std::vector<size_t> SitesOf(std::string_view module,
+                              bool (*is_same)(std::string_view, std::string_view)) const {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < pairs_.size(); ++i) {
+      if (is_same(WithoutWrapper(module), WithoutWrapper(adapters_.sites[i].module)))
+        found.push_back(i);
+    }
+    return found;
   }
 
   std::string Modules() const {

@@ -227,6 +227,11 @@ TEST_F(Adapters, PeftFilesAreReadByTheirConfig) {
   EXPECT_FALSE(is_merged(Run(program_, ids)));
   program_.LoadAdapter(1, plain / "adapter_model.safetensors");
   EXPECT_TRUE(is_merged(Run(program_, ids)));
+  std::vector<FileTensor> longer = PeftAdapter(2);  // "model.net_layers.0" for "layers.0"
+  for (FileTensor& tensor : longer)
+    tensor.name.replace(tensor.name.find("layers"), 6, "net_layers");
+  program_.LoadAdapter(1, PeftFolder("longer", longer, config(alpha)));
+  EXPECT_TRUE(is_merged(Run(program_, ids)));
   const double root = std::sqrt(static_cast<double>(kRank));
   program_.LoadAdapter(
       1, PeftFolder("rs", PeftAdapter(2), config(alpha / root, ", \"use_rslora\": true")));
