@@ -68,7 +68,7 @@ Result<std::vector<TensorData>> ValuesOf(const Node& node) {
     values.push_back(*std::move(view));
     return values;
   }
-  if (!FitsInterpreter(node)) {
+  if (IsPiecewise(node) || !FitsInterpreter(node)) {
     FUSEC_ASSIGN(std::optional<TensorData> value, FoldLarge(node));
     if (value) values.push_back(*std::move(value));
     return values;

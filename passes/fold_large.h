@@ -7,9 +7,13 @@
 
 namespace fusec {
 
-// The result of a view of a constant whose elements are copied as bytes: a reshape, identity or
-// transpose, of any size. Returns nullopt for other ops.
+// The result of a view of constants whose elements are copied as bytes: a reshape, identity,
+// transpose, concatenation or slice, of any size. Returns nullopt for other ops, and for slices
+// with steps along the last axis.
 std::optional<TensorData> FoldView(const Node& node);
+
+// Whether FoldLarge computes `node` faster than the interpreter, in pieces that a CPU's cache holds.
+bool IsPiecewise(const Node& node);
 
 // Whether the interpreter may fold `node`. It holds all operands and results at once, at 8 bytes
 // per element; up to 48 million elements (384 MB) are allowed.

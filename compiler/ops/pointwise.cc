@@ -137,9 +137,9 @@ std::optional<Expr> SymbolicNot(const std::optional<Expr>& truth) {
   return Expr(1) - *truth;
 }
 
-void ForEachBroadcast(const ReferenceContext& context,
-                      function_ref<void(int64_t, ArrayRef<int64_t>)> visit) {
-  const std::vector<int64_t>& dims = context.output().dims;
+void ForEachRun(const ReferenceContext& context, function_ref<void(const BroadcastRun&)> visit) {
+  if (context.output().element_count() == 0) return;
+  std::vector<int64_t> dims = context.output().dims;
   const size_t operands = context.node.operands.size();
   std::vector<std::vector<int64_t>> strides;
   for (size_t i = 0; i < operands; ++i) {
@@ -147,20 +147,41 @@ void ForEachBroadcast(const ReferenceContext& context,
     strides.push_back(BroadcastStrides(
         present ? context.input(static_cast<int>(i)).dims : std::vector<int64_t>{}, dims.size()));
   }
-  std::vector<int64_t> positions(operands, 0), index(dims.size(), 0);
-  const auto advance = [&](size_t axis, int64_t steps) {
-    for (size_t i = 0; i < operands; ++i) positions[i] += steps * strides[i][axis];
-  };
-  const int64_t count = context.output().element_count();
-  for (int64_t result = 0; result < count; ++result) {
-    visit(result, positions);
-    for (size_t axis = dims.size(); axis-- > 0;) {
-      advance(axis, 1);
-      if (++index[axis] < dims[axis]) break;
-      advance(axis, -dims[axis]);
-      index[axis] = 0;
-    }
+  // Two axes are one if every operand steps through them as through one.
+  for (size_t axis = dims.size(); axis-- > 1;) {
+    const bool are_one = std::all_of(strides.begin(), strides.end(), [&](const auto& own) {
+      return own[axis - 1] == own[axis] * dims[axis];
+    });
+    if (!are_one) continue;
+    dims[axis - 1] *= dims[axis];
+    dims.erase(dims.begin() + static_cast<int64_t>(axis));
+    for (auto& own : strides) own.erase(own.begin() + static_cast<int64_t>(axis) - 1);
   }
+  std::vector<int64_t> positions(operands, 0), steps(operands, 0);
+  const int64_t last = dims.empty() ? 1 : dims.back();
+  for (size_t i = 0; i < operands && !dims.empty(); ++i) steps[i] = strides[i].back();
+  int64_t result = 0;
+  if (!dims.empty()) dims.pop_back();
+  ForEachIndex(dims, [&](ArrayRef<int64_t> index) {
+    for (size_t i = 0; i < operands; ++i) {
+      positions[i] = 0;
+      for (size_t axis = 0; axis < index.size(); ++axis)
+        positions[i] += index[axis] * strides[i][axis];
+    }
+    visit({result, last, positions, steps});
+    result += last;
+  });
+}
+
+void ForEachBroadcast(const ReferenceContext& context,
+                      function_ref<void(int64_t, ArrayRef<int64_t>)> visit) {
+  ForEachRun(context, [&](const BroadcastRun& run) {
+    std::vector<int64_t> positions(run.positions);
+    for (int64_t i = 0; i < run.count; ++i) {
+      visit(run.result + i, positions);
+      for (size_t k = 0; k < positions.size(); ++k) positions[k] += run.steps[k];
+    }
+  });
 }
 
 }  // namespace fusec

@@ -77,6 +77,14 @@ Scalar LowerCast(LowerContext& context, const Scalar& value, Dtype to);
 int64_t TruncateReal(double value, Dtype dtype);
 double ToReal(const ReferenceTensor& tensor, int64_t i);
 
+// Consecutive elements of the result: element number `result` + i is computed from element
+// positions[k] + i * steps[k] of operand k.
+struct BroadcastRun {
+  int64_t result = 0, count = 0;
+  ArrayRef<int64_t> positions, steps;
+};
+// Visits the result in runs that are as long as possible.
+void ForEachRun(const ReferenceContext& context, function_ref<void(const BroadcastRun&)> visit);
 // Visits every element of the result, with its position and the positions of the operand elements
 // that broadcast to it.
 void ForEachBroadcast(const ReferenceContext& context,
@@ -143,18 +151,24 @@ struct Pointwise {
   template <class T>
   static void Evaluate(ReferenceContext& context) {
     ReferenceTensor& result = context.output();
-    ForEachBroadcast(context, [&](int64_t i, ArrayRef<int64_t> positions) {
-      const auto value = Fold<T>(context, positions);
-      if (IsFloat(result.dtype))
-        result.reals[i] = static_cast<double>(value);
-      else
-        result.ints[i] = static_cast<int64_t>(value);
+    ForEachRun(context, [&](const BroadcastRun& run) {
+      for (int64_t i = 0; i < run.count; ++i) {
+        const auto value = Fold<T>(context, run, i);
+        if (IsFloat(result.dtype))
+          result.reals[run.result + i] = static_cast<double>(value);
+        else
+          result.ints[run.result + i] = static_cast<int64_t>(value);
+      }
     });
   }
 
   template <class T>
-  static auto Fold(const ReferenceContext& context, ArrayRef<int64_t> positions) {
-    const auto x = ReadElement<T>(context.input(0), positions[0]);
+  static auto Fold(const ReferenceContext& context, const BroadcastRun& run, int64_t element) {
+    const auto read = [&](size_t operand) {
+      return ReadElement<T>(context.input(static_cast<int>(operand)),
+                            run.positions[operand] + element * run.steps[operand]);
+    };
+    const auto x = read(0);
     if constexpr (requires { Op::Apply(x); }) {
       return Op::Apply(x);
     } else if constexpr (requires { Op::Apply(x, context.node); }) {
@@ -165,12 +179,10 @@ struct Pointwise {
         else return Op::Apply(a, b, context.node);
       };
       if constexpr (Op::kGivesBool) {
-        return combine(x, ReadElement<T>(context.input(1), positions[1]));
+        return combine(x, read(1));
       } else {
         T value = x;
-        for (size_t i = 1; i < positions.size(); ++i) {
-          value = combine(value, ReadElement<T>(context.input(static_cast<int>(i)), positions[i]));
-        }
+        for (size_t i = 1; i < run.positions.size(); ++i) value = combine(value, read(i));
         return value;
       }
     }

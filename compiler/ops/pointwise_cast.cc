@@ -28,15 +28,6 @@ double ToReal(const ReferenceTensor& tensor, int64_t i) {
 
 namespace {
 
-double RoundTo(Dtype dtype, double value) {
-  switch (dtype) {
-    case Dtype::kF16: return HalfToDouble(DoubleToHalf(value));
-    case Dtype::kBF16: return BFloat16ToDouble(DoubleToBFloat16(value));
-    case Dtype::kF32: return static_cast<float>(value);
-    default: return value;
-  }
-}
-
 std::string CastFloatToInt(LowerContext& context, const std::string& value, Dtype to) {
   context.Use("truncate.cuh");
   switch (to) {
@@ -101,15 +92,17 @@ struct CastOp {
     const Dtype to = result.dtype;
     // Widening does not round: the interpreter's value is more precise than the operand's dtype.
     const bool widens = IsFloat(x.dtype) && IsFloat(to) && DtypeBytes(to) > DtypeBytes(x.dtype);
-    for (int64_t i = 0; i < x.element_count(); ++i) {
-      if (IsFloat(to)) {
-        const double real = ToReal(x, i);
-        result.reals[i] = widens ? real : RoundTo(to, real);
-      } else if (to == Dtype::kBool) {
-        result.ints[i] = IsFloat(x.dtype) ? x.reals[i] != 0 : x.ints[i] != 0;
-      } else {
-        result.ints[i] = IsFloat(x.dtype) ? TruncateReal(x.reals[i], to) : x.ints[i];
-      }
+    const int64_t count = x.element_count();
+    if (IsFloat(to) && IsFloat(x.dtype)) {
+      for (int64_t i = 0; i < count; ++i)
+        result.reals[i] = widens ? x.reals[i] : RoundedTo(to, x.reals[i]);
+    } else if (IsFloat(to)) {
+      for (int64_t i = 0; i < count; ++i) result.reals[i] = RoundedTo(to, ToReal(x, i));
+    } else if (IsFloat(x.dtype)) {
+      for (int64_t i = 0; i < count; ++i)
+        result.ints[i] = to == Dtype::kBool ? x.reals[i] != 0 : TruncateReal(x.reals[i], to);
+    } else {
+      result.ints = x.ints;
     }
     result.WrapInts();
     return {};

@@ -99,14 +99,14 @@ struct UnpackInt4Op {
     return std::vector<TensorType>{std::move(result)};
   }
   static Result<void> Reference(ReferenceContext& context) {
-    const ReferenceTensor& stored = context.input(0);
-    int64_t position = 0;
-    ForEachIndex(context.output().dims, [&](std::vector<int64_t> index) {
-      const bool is_high = index.back() % 2 != 0;
-      index.back() /= 2;
-      const int64_t byte = stored.ints[stored.Position(index)];
-      context.output().ints[position++] = is_high ? byte >> 4 : byte & 15;
-    });
+    const std::vector<int64_t>& bytes = context.input(0).ints;
+    std::vector<int64_t>& codes = context.output().ints;
+    const int64_t columns = context.output().dims.back(), row = (columns + 1) / 2;
+    for (size_t i = 0; i < codes.size(); ++i) {
+      const int64_t column = static_cast<int64_t>(i) % columns;
+      const int64_t byte = bytes[static_cast<int64_t>(i) / columns * row + column / 2];
+      codes[i] = column % 2 != 0 ? byte >> 4 : byte & 15;
+    }
     return {};
   }
   static Scalar Lower(LowerContext& context) {

@@ -40,15 +40,16 @@ struct ConcatOp {
   }
   static Result<void> Reference(ReferenceContext& context) {
     const int64_t axis = context.node.Int("axis");
+    ReferenceTensor& result = context.output();
+    const int64_t outer = CountElements(ArrayRef(result.dims).take_front(axis));
+    const int64_t step = CountElements(ArrayRef(result.dims).drop_front(axis));
     int64_t offset = 0;
     for (size_t i = 0; i < context.node.operands.size(); ++i) {
       const ReferenceTensor& part = context.input(static_cast<int>(i));
-      int64_t position = 0;
-      ForEachIndex(part.dims, [&](std::vector<int64_t> index) {
-        index[axis] += offset;
-        CopyElement(part, position++, context.output(), context.output().Position(index));
-      });
-      offset += part.dims[axis];
+      const int64_t own = CountElements(ArrayRef(part.dims).drop_front(axis));
+      for (int64_t block = 0; block < outer; ++block)
+        CopyElements(part, block * own, result, block * step + offset, own);
+      offset += own;
     }
     return {};
   }

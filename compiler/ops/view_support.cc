@@ -112,22 +112,32 @@ Result<std::vector<int64_t>> EvaluateDims(ArrayRef<Expr> dims,
 }
 
 void CopyElement(const ReferenceTensor& from, int64_t i, ReferenceTensor& to, int64_t j) {
+  CopyElements(from, i, to, j, 1);
+}
+
+void CopyElements(const ReferenceTensor& from, int64_t i, ReferenceTensor& to, int64_t j,
+                  int64_t count, int64_t stride) {
   if (IsFloat(from.dtype)) {
-    to.reals[j] = from.reals[i];
+    for (int64_t k = 0; k < count; ++k) to.reals[j + k] = from.reals[i + k * stride];
   } else {
-    to.ints[j] = from.ints[i];
+    for (int64_t k = 0; k < count; ++k) to.ints[j + k] = from.ints[i + k * stride];
   }
 }
 
 void MoveElements(ReferenceContext& context, int64_t first, ArrayRef<int64_t> strides) {
   const ReferenceTensor& input = context.input(0);
   ReferenceTensor& output = context.output();
+  if (output.element_count() == 0) return;
+  const int64_t last = output.dims.empty() ? 1 : output.dims.back();
+  const int64_t stride = output.dims.empty() ? 0 : strides.back();
   int64_t to = 0;
-  ForEachIndex(output.dims, [&](ArrayRef<int64_t> index) {
-    int64_t from = first;
-    for (size_t i = 0; i < index.size(); ++i) from += index[i] * strides[i];
-    CopyElement(input, from, output, to++);
-  });
+  ForEachIndex(ArrayRef(output.dims).drop_back(output.dims.empty() ? 0 : 1),
+               [&](ArrayRef<int64_t> index) {
+                 int64_t from = first;
+                 for (size_t i = 0; i < index.size(); ++i) from += index[i] * strides[i];
+                 CopyElements(input, from, output, to, last, stride);
+                 to += last;
+               });
 }
 
 namespace {

@@ -51,6 +51,9 @@ bool SameElementCount(ShapeRef a, ShapeRef b, const Ranges& ranges);
 Result<std::vector<int64_t>> EvaluateDims(ArrayRef<Expr> dims,
                                           const std::map<std::string, int64_t>& symbols);
 void CopyElement(const ReferenceTensor& from, int64_t i, ReferenceTensor& to, int64_t j);
+// The same for `count` elements from i and j on; those of `from` are `stride` apart.
+void CopyElements(const ReferenceTensor& from, int64_t i, ReferenceTensor& to, int64_t j,
+                  int64_t count, int64_t stride = 1);
 // output(0)[index] = the element of input(0) at `first` + the sum of index[i] * strides[i].
 void MoveElements(ReferenceContext& context, int64_t first, ArrayRef<int64_t> strides);
 

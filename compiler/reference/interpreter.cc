@@ -37,16 +37,6 @@ double Spacing(Dtype dtype, double value) {
   return std::ldexp(1.0, std::max(exponent + 1 - format.digits, format.least_exponent));
 }
 
-// The nearest value of `dtype`, a float.
-double RoundedTo(Dtype dtype, double value) {
-  switch (dtype) {
-    case Dtype::kF32: return static_cast<float>(value);
-    case Dtype::kF16: return HalfToDouble(DoubleToHalf(value));
-    case Dtype::kBF16: return BFloat16ToDouble(DoubleToBFloat16(value));
-    default: return value;
-  }
-}
-
 bool IsWhole(const ReferenceTensor* tensor) {
   return tensor == nullptr ||
          std::all_of(tensor->reals.begin(), tensor->reals.end(),

@@ -6,30 +6,25 @@
 namespace fusec {
 namespace {
 
-int64_t CountElements(ArrayRef<int64_t> dims) {
-  int64_t count = 1;
-  for (const int64_t dim : dims) count *= dim;
-  return count;
+template <class T>
+void WrapTo(std::vector<int64_t>& values) {
+  for (int64_t& value : values) value = static_cast<T>(value);
 }
 
-int64_t Wrap(Dtype dtype, int64_t value) {
-  switch (dtype) {
-    case Dtype::kI8:
-      return static_cast<int8_t>(value);
-    case Dtype::kI16:
-      return static_cast<int16_t>(value);
-    case Dtype::kI32:
-      return static_cast<int32_t>(value);
-    case Dtype::kU8:
-      return static_cast<uint8_t>(value);
-    case Dtype::kU16:
-      return static_cast<uint16_t>(value);
-    case Dtype::kU32:
-      return static_cast<uint32_t>(value);
-    case Dtype::kBool:
-      return value != 0;
-    default:
-      return value;
+template <class T>
+void Load(const std::byte* bytes, std::vector<int64_t>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    T element;
+    std::memcpy(&element, bytes + i * sizeof(T), sizeof(T));
+    values[i] = static_cast<int64_t>(element);
+  }
+}
+
+template <class T>
+void Save(const std::vector<int64_t>& values, std::byte* bytes) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const T element = static_cast<T>(values[i]);
+    std::memcpy(bytes + i * sizeof(T), &element, sizeof(T));
   }
 }
 
@@ -44,6 +39,12 @@ std::string ListText(ArrayRef<int64_t> values) {
 
 }  // namespace
 
+int64_t CountElements(ArrayRef<int64_t> dims) {
+  int64_t count = 1;
+  for (const int64_t dim : dims) count *= dim;
+  return count;
+}
+
 ReferenceTensor::ReferenceTensor(Dtype dtype, std::vector<int64_t> dims)
     : dtype(dtype), dims(std::move(dims)) {
   if (IsFloat(dtype))
@@ -53,28 +54,65 @@ ReferenceTensor::ReferenceTensor(Dtype dtype, std::vector<int64_t> dims)
 }
 
 ReferenceTensor ReferenceTensor::FromData(const TensorData& data) {
-  ReferenceTensor tensor(data.dtype(), data.dims());
-  if (data.dtype() == Dtype::kF32) {
-    std::vector<float> floats(tensor.reals.size());
-    std::memcpy(floats.data(), data.bytes(), floats.size() * sizeof(float));
-    std::copy(floats.begin(), floats.end(), tensor.reals.begin());
-    return tensor;
+  ReferenceTensor tensor = FromData(data, 0, data.element_count());
+  tensor.dims = data.dims();
+  return tensor;
+}
+
+ReferenceTensor ReferenceTensor::FromData(const TensorData& data, int64_t begin, int64_t count) {
+  ReferenceTensor tensor(data.dtype(), {count});
+  const std::byte* const from = data.bytes() + begin * DtypeBytes(data.dtype());
+  switch (data.dtype()) {
+    case Dtype::kF32:
+      for (int64_t i = 0; i < count; ++i) {
+        float element;
+        std::memcpy(&element, from + i * static_cast<int64_t>(sizeof(float)), sizeof(float));
+        tensor.reals[i] = element;
+      }
+      break;
+    case Dtype::kI8: Load<int8_t>(from, tensor.ints); break;
+    case Dtype::kU8: Load<uint8_t>(from, tensor.ints); break;
+    case Dtype::kI32: Load<int32_t>(from, tensor.ints); break;
+    case Dtype::kI64: Load<int64_t>(from, tensor.ints); break;
+    default:
+      for (size_t i = 0; i < tensor.reals.size(); ++i) tensor.reals[i] = data.GetDouble(begin + i);
+      for (size_t i = 0; i < tensor.ints.size(); ++i) tensor.ints[i] = data.GetInt(begin + i);
   }
-  for (size_t i = 0; i < tensor.reals.size(); ++i) tensor.reals[i] = data.GetDouble(i);
-  for (size_t i = 0; i < tensor.ints.size(); ++i) tensor.ints[i] = data.GetInt(i);
   return tensor;
 }
 
 TensorData ReferenceTensor::ToData() const {
   TensorData data(dtype, dims);
-  if (dtype == Dtype::kF32) {
-    const std::vector<float> floats(reals.begin(), reals.end());
-    std::memcpy(data.mutable_bytes(), floats.data(), floats.size() * sizeof(float));
-    return data;
-  }
-  for (size_t i = 0; i < reals.size(); ++i) data.SetDouble(i, reals[i]);
-  for (size_t i = 0; i < ints.size(); ++i) data.SetInt(i, ints[i]);
+  Store(data, 0);
   return data;
+}
+
+void ReferenceTensor::Store(TensorData& data, int64_t begin) const {
+  std::byte* const to = data.mutable_bytes() + begin * DtypeBytes(dtype);
+  switch (dtype) {
+    case Dtype::kF32:
+      for (size_t i = 0; i < reals.size(); ++i) {
+        const float element = static_cast<float>(reals[i]);
+        std::memcpy(to + i * sizeof(float), &element, sizeof(float));
+      }
+      break;
+    case Dtype::kI8: return Save<int8_t>(ints, to);
+    case Dtype::kU8: return Save<uint8_t>(ints, to);
+    case Dtype::kI32: return Save<int32_t>(ints, to);
+    case Dtype::kI64: return Save<int64_t>(ints, to);
+    default:
+      for (size_t i = 0; i < reals.size(); ++i) data.SetDouble(begin + i, reals[i]);
+      for (size_t i = 0; i < ints.size(); ++i) data.SetInt(begin + i, ints[i]);
+  }
+}
+
+double RoundedTo(Dtype dtype, double value) {
+  switch (dtype) {
+    case Dtype::kF32: return static_cast<float>(value);
+    case Dtype::kF16: return HalfToDouble(DoubleToHalf(value));
+    case Dtype::kBF16: return BFloat16ToDouble(DoubleToBFloat16(value));
+    default: return value;
+  }
 }
 
 int64_t ReferenceTensor::element_count() const { return CountElements(dims); }
@@ -86,7 +124,16 @@ int64_t ReferenceTensor::Position(ArrayRef<int64_t> index) const {
 }
 
 void ReferenceTensor::WrapInts() {
-  for (int64_t& value : ints) value = Wrap(dtype, value);
+  switch (dtype) {
+    case Dtype::kI8: return WrapTo<int8_t>(ints);
+    case Dtype::kI16: return WrapTo<int16_t>(ints);
+    case Dtype::kI32: return WrapTo<int32_t>(ints);
+    case Dtype::kU8: return WrapTo<uint8_t>(ints);
+    case Dtype::kU16: return WrapTo<uint16_t>(ints);
+    case Dtype::kU32: return WrapTo<uint32_t>(ints);
+    case Dtype::kBool: return WrapTo<bool>(ints);
+    default: return;
+  }
 }
 
 void ForEachIndex(ArrayRef<int64_t> dims, function_ref<void(ArrayRef<int64_t>)> visit) {

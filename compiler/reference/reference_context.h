@@ -21,12 +21,22 @@ struct ReferenceTensor {
   ReferenceTensor() = default;
   ReferenceTensor(Dtype dtype, std::vector<int64_t> dims);  // zeros
   static ReferenceTensor FromData(const TensorData& data);
+  // `count` elements from number `begin` on, as a vector.
+  static ReferenceTensor FromData(const TensorData& data, int64_t begin, int64_t count);
   TensorData ToData() const;  // rounds to the dtype
+  // The same into the elements of `data` from number `begin` on.
+  void Store(TensorData& data, int64_t begin) const;
   int64_t element_count() const;
   int64_t Position(ArrayRef<int64_t> index) const;  // row-major
   double Real(int64_t i) const { return IsFloat(dtype) ? reals[i] : static_cast<double>(ints[i]); }
   void WrapInts();  // reduces integers to the dtype's width after 64-bit arithmetic
 };
+
+// The product of the dims: 1 without dims.
+int64_t CountElements(ArrayRef<int64_t> dims);
+
+// The nearest value of `dtype`, a float.
+double RoundedTo(Dtype dtype, double value);
 
 // Calls `visit(index)` for every index of `dims`, in row-major order: once with an empty index for
 // a scalar, never if a dim is 0.

@@ -165,10 +165,10 @@ std::string CodesIn(Statements& s, const std::string& bytes, int64_t bits, const
     };
     std::string parts;
     for (int64_t low = 0; low < 8; low += bits) {
-      const std::string shifted =
-          s.Let(fmt::format("BitShift<direction = \"RIGHT\">({}, {})", bytes, number(low)));
-      const std::string code =
-          s.Let(fmt::format("BitwiseAnd({}, {})", shifted, number((1 << bits) - 1)));
+      std::string code = bytes;
+      if (low > 0) code = s.Let(fmt::format("Div({}, {})", code, number(1 << low)));
+      if (low + bits < 8)
+        code = s.Let(fmt::format("BitwiseAnd({}, {})", code, number((1 << bits) - 1)));
       parts += (parts.empty() ? "" : ", ") + s.Let(fmt::format("Unsqueeze({}, {})", code, axis));
     }
     const std::string apart = s.Let(fmt::format("Concat<axis = -1>({})", parts));
