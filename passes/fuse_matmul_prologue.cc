@@ -21,9 +21,9 @@ constexpr int64_t kTwiceLeastTimes = 3;
 constexpr int64_t kColumnsPerMove = 256;
 constexpr int64_t kTileColumns = 128;
 constexpr int64_t kFewestTerms = 64;  // per sum; with fewer, tiles are mostly empty
-// With more terms, a block that makes its operand takes too long where there are few blocks: 64
-// rows by 32 columns and 11,664 terms took 590 us at any batch up to 1,024 on an H200, and the
-// operand and the product apart 37 us at batch 64 and 107 at batch 1,024.
+// With more terms, a block that makes its operand takes too long where there are few blocks. On an
+// H200, 11,664 terms by 32 columns took 594, 610 and 787 us for 64, 1,024 and 16,384 rows, and take
+// 19, 70 and 745 us with the operand in memory (2026-11-29-h200-long-prologue.txt).
 constexpr int64_t kMostTerms = 4096;
 
 bool IsLong(const ProductShape& product) {
@@ -176,7 +176,8 @@ class Prologue {
     const int64_t made = Elements(matmul_.operand(0)), read = ElementsRead();
     if (!product || IsLong(*product)) return made >= kManyTimes * read;
     const int64_t tiles = CeilDiv(product->n, kTileColumns);
-    return product->k >= kFewestTerms && product->k <= kMostTerms && 2 * made >= kTwiceLeastTimes * read &&
+    const bool is_apt = product->k >= kFewestTerms && product->k <= kMostTerms;
+    return is_apt && 2 * made >= kTwiceLeastTimes * read &&
            kColumnsPerMove * (2 * made - (tiles - 1) * read) >= product->n * made;
   }
 
