@@ -142,7 +142,7 @@ def attention():
     angles = np.arange(capacity)[:, None] / 100.0 ** (np.arange(size // 2) / (size // 2))
     caches = dict(cos_cache=np.cos(angles).astype(np.float32), sin_cache=np.sin(angles).astype(np.float32))
 
-    def grouped(name, new, past, totals, outputs=(0, 1, 2), packed=False, rotary=1, longest=None, extra=None, **more):
+    def grouped(name, new, past, totals, outputs=(0, 1, 2), packed=False, rotary=1, longest=None, extra=None, resident=None, **more):
         totals = np.array(totals, np.int32)
         longest = longest or int(totals.max())
         inputs = dict(query=real(batch, new, width), key=real(batch, new, kv_heads * size), value=real(batch, new, kv_heads * size))
@@ -152,8 +152,9 @@ def attention():
                        total_sequence_length=np.array(longest, np.int32))
         inputs |= caches if rotary else dict(cos_cache=None, sin_cache=None)
         inputs |= extra or {}
-        valid = np.arange(max(longest, past)) < totals[:, None]  # what onnxruntime leaves behind a sequence is undefined
-        rows = np.arange(new) < (totals[:, None] if past == 0 else np.full((batch, 1), new))
+        # What onnxruntime leaves behind a sequence is undefined.
+        valid = np.arange(past if resident else max(longest, past)) < np.array(resident or totals)[:, None]
+        rows = np.arange(new) < (totals[:, None] if past == 0 or new == longest else np.full((batch, 1), new))
         kept = {0: np.broadcast_to(rows[:, :, None], (batch, new, width)),
                 1: np.broadcast_to(valid[:, None, :, None], (batch, kv_heads, valid.shape[1], size))}
         case("attention", "GroupQueryAttention", inputs, list(outputs), name=name, num_heads=heads, kv_num_heads=kv_heads, do_rotary=rotary,
@@ -169,6 +170,10 @@ def attention():
     grouped("softcap", 1, 6, [7, 7, 7], softcap=2.0, scale=0.7)
     grouped("no_rotary", 1, 6, [7, 5, 7], rotary=0)
     grouped("shared_buffer", 1, capacity, [7, 5, 9])
+    # A cache that holds a window of 4 positions and some more; what lies behind the last position is undefined.
+    held = lambda totals, rows: [t if t <= rows else t - (rows - 3) * -(-(t - rows) // (rows - 3)) for t in totals]  # noqa: E731
+    for name, new, rows, totals in (("prompt", 9, 6, [9, 9, 9]), ("short_prompt", 3, 6, [3, 3, 3]), ("token", 1, 6, [14, 7, 3]), ("tight", 1, 4, [14, 5, 3])):
+        grouped("windowed_" + name, new, rows, totals, local_window_size=4, sliding_window_cache=1, resident=held(totals, rows))
 
     rotary = {name: cache[:, :4].copy() for name, cache in caches.items()}
     width, size = 32, 8
@@ -270,9 +275,11 @@ def t5_buckets(queries, keys, both, count, most):
     return first + np.where(distance < exact, distance, np.minimum(far, count - 1))
 
 
-def attended(q, k, v):
+def attended(q, k, v, causal=False):
     """Attention of tensors [batch, positions, heads, size]."""
     scores = np.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(q.shape[-1])
+    if causal:
+        scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     y = np.einsum("bhqk,bkhd->bqhd", weights / weights.sum(-1, keepdims=True), v)
     return y.reshape(*y.shape[:2], -1).astype(np.float32)
@@ -300,6 +307,13 @@ def without_kernel():
     case("numpy", "MultiHeadAttention", dict(query=packed, key=None, value=None), name="packed", num_heads=4, kept=dict(answers=[attended(*np.moveaxis(packed, 3, 0))]))
     case("numpy", "MultiHeadAttention", dict(query=query, key=keys, value=None), name="packed_keys", num_heads=4,
          kept=dict(answers=[attended(query.reshape(2, 3, 4, 8), *np.moveaxis(keys, 3, 0))]))
+    query, key, value, weights = real(2, 5, 4, 8), real(2, 5, 2, 8), real(2, 5, 2, 8), [real(8), real(8)]
+    normal = [x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * weight for x, weight in zip((query, key), weights)]
+    case("numpy", "GroupQueryAttention", dict(query=query.reshape(2, 5, 32), key=key.reshape(2, 5, 16), value=value.reshape(2, 5, 16), past_key=None, past_value=None,
+                                              seqlens_k=np.array([4, 4], np.int32), total_sequence_length=np.array(5, np.int32), cos_cache=None, sin_cache=None,
+                                              position_ids=None, attention_bias=None, head_sink=None, k_scale=None, v_scale=None, q_norm_weight=weights[0],
+                                              k_norm_weight=weights[1]), name="norms", num_heads=4, kv_num_heads=2,
+         kept=dict(answers=[attended(normal[0], np.repeat(normal[1], 2, 2), np.repeat(value, 2, 2), causal=True)]))
     for both in (0, 1):
         table = real(32, 4)
         most = 40 + 88 * both

@@ -3,6 +3,8 @@
 // new.
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "compiler/import/contrib/contrib_attention.h"
 
 namespace fusec {
@@ -52,21 +54,21 @@ class Writer {
     const std::string before = s_.Let(fmt::format("Sub({}, {})", length, new_));
     start_ = s_.Let(fmt::format("Reshape({}, {})",
                                 s_.Let(fmt::format("Max({}, {})", before, s_.Int(0))), column));
+    if (node_.Has("q_norm_weight")) f_.q = Normalized(f_.q, "q_norm_weight", "num_heads");
+    if (node_.Has("k_norm_weight")) f_.k = Normalized(f_.k, "k_norm_weight", "kv_num_heads");
     if (node_.Int("do_rotary") != 0) FUSEC_TRY(Rotate());
     const int64_t kv_heads = node_.Int("kv_num_heads");
     std::string k = HeadsApart(s_, f_.k, kv_heads, f_.size);
     std::string v = HeadsApart(s_, f_.v, kv_heads, f_.size);
-    total_ = new_;
-    if (has_past_) {
-      const std::string past = s_.Dim("past_key", 2);
-      const std::string given = Scalar("total_sequence_length");
-      total_ = s_.Let(fmt::format("Max({}, {})", given, past));
-      const std::string place = PlacesOf(past);
-      k = Extended("past_key", k, place);
-      v = Extended("past_value", v, place);
+    keys_ = s_.Iota(new_);
+    if (node_.Int("sliding_window_cache") != 0) {
+      const std::string total = s_.Let(fmt::format("Reshape({}, {})", length, column));
+      AppendToWindow(total, k, v);
+    } else if (has_past_) {
+      AppendToCache(k, v);
+    } else {
+      Present(k, v);
     }
-    if (node_.Uses("present_key")) s_.Set("present_key", fmt::format("Identity({})", k));
-    if (node_.Uses("present_value")) s_.Set("present_value", fmt::format("Identity({})", v));
     Attend(HeadsApart(s_, f_.q, node_.Int("num_heads"), f_.size), k, v);
     return s_.text();
   }
@@ -75,6 +77,27 @@ class Writer {
   std::string Scalar(const char* input) {
     const std::string wide = s_.Let(fmt::format("Cast<to = 7>({})", input));
     return s_.Let(fmt::format("Reshape({}, {})", wide, s_.Ints({})));
+  }
+
+  std::string Of(const char* op, const std::string& a, const std::string& b) {
+    return s_.Let(fmt::format("{}({}, {})", op, a, b));
+  }
+  std::string If(const std::string& condition, const std::string& then,
+                 const std::string& otherwise) {
+    return s_.Let(fmt::format("Where({}, {}, {})", condition, then, otherwise));
+  }
+  void Present(const std::string& k, const std::string& v) {
+    if (node_.Uses("present_key")) s_.Set("present_key", fmt::format("Identity({})", k));
+    if (node_.Uses("present_value")) s_.Set("present_value", fmt::format("Identity({})", v));
+  }
+
+  // The RMS norm of each head of `x`, [batch, new positions, heads * size].
+  std::string Normalized(const std::string& x, const char* weight, const char* heads) {
+    const std::string apart = Of("Reshape", x, s_.Ints({0, 0, node_.Int(heads), f_.size}));
+    const std::string normal =
+        s_.Let(fmt::format("RMSNormalization<epsilon = {}>({}, {})",
+                           FloatText(node_.Float("qk_norm_epsilon", 1e-6)), apart, weight));
+    return Of("Reshape", normal, s_.Ints({0, 0, -1}));
   }
 
   // Rotates queries and keys by their positions.
@@ -94,29 +117,62 @@ class Writer {
     return {};
   }
 
-  // For every position of the cache, [batch, total], the place of its keys among the past ones and
-  // the new ones behind them: the first `start_` are past.
-  std::string PlacesOf(const std::string& past) {
-    const std::string position = s_.Iota(total_);
-    const std::string is_past = s_.Let(fmt::format("Less({}, {})", position, start_));
-    const std::string offset = s_.Let(fmt::format("Sub({}, {})", past, start_));
-    const std::string fresh = s_.Let(fmt::format("Add({}, {})", position, offset));
-    const std::string place = s_.Let(fmt::format("Where({}, {}, {})", is_past, position, fresh));
-    const std::string count = s_.Let(fmt::format("Add({}, {})", past, new_));
-    const std::string last = s_.Let(fmt::format("Sub({}, {})", count, s_.Int(1)));
-    return s_.Let(fmt::format("Min({}, {})", place, last));
+  // Keys and values of the cache with the new ones: position i is in row i.
+  void AppendToCache(std::string& k, std::string& v) {
+    const std::string past = s_.Dim("past_key", 2);
+    const std::string total = Of("Max", Scalar("total_sequence_length"), past);
+    keys_ = s_.Iota(total);
+    // The rows among the past ones and the new ones behind them: the first `start_` are past.
+    const std::string fresh = Of("Add", keys_, Of("Sub", past, start_));
+    const std::string place = If(Of("Less", keys_, start_), keys_, fresh);
+    k = Taken(s_.Let(fmt::format("Concat<axis = 2>(past_key, {})", k)), place, total);
+    v = Taken(s_.Let(fmt::format("Concat<axis = 2>(past_value, {})", v)), place, total);
+    Present(k, v);
   }
 
-  // The cache with the new positions: [batch, heads, total, size].
-  std::string Extended(const char* past, const std::string& fresh, const std::string& place) {
-    const std::string all = s_.Let(fmt::format("Concat<axis = 2>({}, {})", past, fresh));
-    const std::string heads = s_.Let(fmt::format("Shape<start = 0, end = 2>({})", fresh));
-    const std::string size = s_.Let(fmt::format("Shape<start = 3, end = 4>({})", fresh));
-    const std::string total = s_.Let(fmt::format("Reshape({}, {})", total_, s_.Ints({1})));
+  // The same for a cache of C rows that holds only the last positions, at least a window of W:
+  // after T positions, rows 0 to L - 1 hold the last L of them, where L = T - G * ceil(max(T - C,
+  // 0) / G) with G = C - W + 1 (onnxruntime, docs/ContribOperators.md). `total` is T, [batch, 1].
+  // The queries see the rows before this call and the new ones behind them.
+  void AppendToWindow(const std::string& total, std::string& k, std::string& v) {
+    const std::string capacity = s_.Dim("past_key", 2), zero = s_.Int(0), one = s_.Int(1);
+    const std::string group =
+        Of("Sub", Of("Add", capacity, one), s_.Int(node_.Int("local_window_size")));
+    const auto resident = [&](const std::string& positions) {
+      const std::string over = Of("Max", Of("Sub", positions, capacity), zero);
+      const std::string groups = Of("Div", Of("Sub", Of("Add", over, group), one), group);
+      return Of("Sub", positions, Of("Mul", groups, group));
+    };
+    const std::string old = resident(start_);
+    const std::string first = Of("Sub", start_, old);  // the position in row 0 before this call
+    k = s_.Let(fmt::format("Concat<axis = 2>(past_key, {})", k));
+    v = s_.Let(fmt::format("Concat<axis = 2>(past_value, {})", v));
+
+    const std::string position =
+        Of("Add", s_.Iota(capacity), Of("Sub", total, resident(total)));  // [batch, C]
+    const std::string fresh = Of("Add", Of("Sub", position, start_), capacity);
+    const std::string is_fresh = Of("GreaterOrEqual", position, start_);
+    const std::string place = If(is_fresh, fresh, Of("Max", Of("Sub", position, first), zero));
+    Present(Taken(k, place, capacity), Taken(v, place, capacity));
+
+    const std::string row = s_.Iota(Of("Add", capacity, new_));
+    const std::string unused = s_.Int(int64_t{1} << 40);  // beyond all queries
+    const std::string past = If(Of("Less", row, old), Of("Add", row, first), unused);
+    const std::string added = Of("Add", Of("Sub", row, capacity), start_);
+    keys_ = Of("Unsqueeze", If(Of("Less", row, capacity), past, added), s_.Ints({1, 2}));
+  }
+
+  // Rows `place` [batch, count] of `all` [batch, heads, rows, size], the last one for places
+  // beyond.
+  std::string Taken(const std::string& all, const std::string& place, const std::string& count) {
+    const std::string last = Of("Sub", s_.Dim(all, 2), s_.Int(1));
+    const std::string inside = Of("Min", place, last);
+    const std::string heads = s_.Let(fmt::format("Shape<start = 0, end = 2>({})", all));
+    const std::string size = s_.Let(fmt::format("Shape<start = 3, end = 4>({})", all));
+    const std::string rows = Of("Reshape", count, s_.Ints({1}));
     const std::string shape =
-        s_.Let(fmt::format("Concat<axis = 0>({}, {}, {})", heads, total, size));
-    const std::string apart = s_.Let(fmt::format("Unsqueeze({}, {})", place, s_.Ints({1, 3})));
-    const std::string places = s_.Let(fmt::format("Expand({}, {})", apart, shape));
+        s_.Let(fmt::format("Concat<axis = 0>({}, {}, {})", heads, rows, size));
+    const std::string places = Of("Expand", Of("Unsqueeze", inside, s_.Ints({1, 3})), shape);
     return s_.Let(fmt::format("GatherElements<axis = 2>({}, {})", all, places));
   }
 
@@ -127,30 +183,22 @@ class Writer {
     const bool is_causal = node_.Int("causal", 1) != 0;
     std::string mask;
     if (has_past_ || window > 0) {
-      const std::string own =
-          s_.Let(fmt::format("Add({}, {})", start_, s_.Iota(new_)));  // [batch, new]
-      const std::string row = s_.Let(fmt::format("Unsqueeze({}, {})", own, s_.Ints({1, 3})));
-      const std::string key = s_.Iota(total_);
+      const std::string own = Of("Add", start_, s_.Iota(new_));  // [batch, new]
+      const std::string row = Of("Unsqueeze", own, s_.Ints({1, 3}));
       std::string last = row;
       if (!is_causal) {
-        const std::string end = s_.Let(fmt::format("Add({}, {})", start_, new_));
-        const std::string before = s_.Let(fmt::format("Sub({}, {})", end, s_.Int(1)));
-        last = s_.Let(fmt::format("Unsqueeze({}, {})", before, s_.Ints({1, 3})));
+        const std::string end = Of("Sub", Of("Add", start_, new_), s_.Int(1));
+        last = Of("Unsqueeze", end, s_.Ints({1, 3}));
       }
-      mask = s_.Let(fmt::format("LessOrEqual({}, {})", key, last));
-      if (window > 0) {
-        const std::string outside = s_.Let(fmt::format("Sub({}, {})", row, s_.Int(window)));
-        const std::string near = s_.Let(fmt::format("Greater({}, {})", key, outside));
-        mask = s_.Let(fmt::format("And({}, {})", mask, near));
-      }
+      mask = Of("LessOrEqual", keys_, last);
+      if (window > 0) mask = Of("And", mask, Of("Greater", keys_, Of("Sub", row, s_.Int(window))));
     }
     if (node_.Has("attention_bias")) {
       if (mask.empty()) {
         mask = "attention_bias";
       } else {
-        const std::string none = s_.Let("Constant<value_float = -3.4e38>()");
-        const std::string out = s_.Let(fmt::format("CastLike({}, query)", none));
-        mask = s_.Let(fmt::format("Where({}, attention_bias, {})", mask, out));
+        const double infinity = std::numeric_limits<double>::infinity();
+        mask = If(mask, "attention_bias", s_.Number(-infinity, "query"));
       }
     }
     std::string attributes =
@@ -166,14 +214,20 @@ class Writer {
   Factors f_;
   Statements s_;
   bool has_past_ = false;
-  std::string start_, new_, total_;
+  std::string start_, new_;
+  std::string keys_;  // the positions of the keys, which broadcast to [batch, 1, new, keys]
 };
 
 }  // namespace
 
 Result<std::string> GroupQueryAttention(const ContribNode& node) {
-  FUSEC_TRY(node.Refuse({"head_sink", "k_scale", "v_scale", "q_norm_weight", "k_norm_weight"},
-                        {"sliding_window_cache", "qk_output"}));
+  FUSEC_TRY(node.Refuse({"head_sink", "k_scale", "v_scale"}, {"qk_output"}));
+  if (node.Int("sliding_window_cache") != 0) {
+    FUSEC_TRY(node.Require({"past_key", "past_value"}));
+    FUSEC_TRY(node.Refuse({"attention_bias"}, {}));
+    if (node.Int("local_window_size", -1) < 1)
+      return node.Fail("sliding_window_cache is 1, and local_window_size less than 1");
+  }
   if (node.Int("smooth_softmax", -1) > 0) return node.Fail("smooth_softmax is not supported");
   FUSEC_TRY(node.Require({"seqlens_k", "total_sequence_length"}));
   if (node.Int("do_rotary") != 0) FUSEC_TRY(node.Require({"cos_cache", "sin_cache"}));
