@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kInterpreterElements = 48 << 20;
 constexpr int64_t kPieceElements = 1 << 16;  // 512 KB of doubles, which a CPU's cache holds
+constexpr int64_t kPiecesKept = 16;          // after so many, pages of mapped files are released
 constexpr int64_t kRowElements = 1 << 20;    // of a matrix product's piece
 
 const TensorData& ConstantOf(const Value* value) { return value->producer->constant; }
@@ -60,9 +61,8 @@ struct Operand {
   // their shape, since some ops require scalars.
   ReferenceTensor Piece(ArrayRef<int64_t> result, int64_t begin, int64_t count) const {
     if (!repeated) {
-      ReferenceTensor piece = ReferenceTensor::FromData(*data, begin, count);
-      data->ReleasePages();
-      return piece;
+      if (begin / kPieceElements % kPiecesKept == 0) data->ReleasePages();
+      return ReferenceTensor::FromData(*data, begin, count);
     }
     if (data->element_count() == 1) return *repeated;
     BroadcastWalk walk(data->dims(), result, begin);
