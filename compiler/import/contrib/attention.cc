@@ -63,7 +63,7 @@ std::string AttentionAttributes(const ContribNode& node) {
   return text;
 }
 
-// The two parts of `past` or "present" [2, batch, heads, positions, size].
+// The keys (part 0) or the values (part 1) of a cache [2, batch, heads, positions, size].
 std::string PartOf(Statements& s, const std::string& both, int part) {
   return s.Let(fmt::format("Gather({}, {})", both, s.Int(part)));
 }
@@ -230,7 +230,8 @@ constexpr ContribOp kOps[] = {
     {"GroupQueryAttention <num_heads, kv_num_heads, causal: int = 1, do_rotary: int = 0, "
      "rotary_interleaved: int = 0, local_window_size: int = -1, scale, softcap: float = 0.0, "
      "smooth_softmax: int = -1, sliding_window_cache, qk_output, kv_cache_bit_width, k_quant_type, "
-     "v_quant_type, qk_norm_epsilon> (query, key, value, past_key, past_value, seqlens_k, "
+     "v_quant_type, qk_norm_epsilon: float = 0.000001> (query, key, value, past_key, past_value, "
+     "seqlens_k, "
      "total_sequence_length, cos_cache, sin_cache, position_ids, attention_bias, head_sink, "
      "k_scale, v_scale, q_norm_weight, k_norm_weight) => (output, present_key, present_value, "
      "output_qk)",
@@ -262,8 +263,7 @@ Result<void> AttendTo(Statements& s, const ContribNode& node, const std::string&
     keys = s.Let(fmt::format("Add({}, {})", keys, s.Dim("past", 3)));
   }
   FUSEC_ASSIGN(const Expr batch, node.Dim("input", 0));
-  FUSEC_ASSIGN(const std::string mask,
-               MaskOf(node, s, "mask_index", batch, keys, projected, bias));
+  FUSEC_ASSIGN(const std::string mask, MaskOf(node, s, "mask_index", batch, keys, projected, bias));
   const bool has_present = node.Uses("present");
   s.Set(has_present ? "output, present_key, present_value" : "output",
         fmt::format("Attention<{}>({}, {}, {}, {}, {}, {})", AttentionAttributes(node), qkv[0],

@@ -94,9 +94,8 @@ class Writer {
   // The RMS norm of each head of `x`, [batch, new positions, heads * size].
   std::string Normalized(const std::string& x, const char* weight, const char* heads) {
     const std::string apart = Of("Reshape", x, s_.Ints({0, 0, node_.Int(heads), f_.size}));
-    const std::string normal =
-        s_.Let(fmt::format("RMSNormalization<epsilon = {}>({}, {})",
-                           FloatText(node_.Float("qk_norm_epsilon", 1e-6)), apart, weight));
+    const std::string normal = s_.Let(
+        fmt::format("RMSNormalization<epsilon: float = @qk_norm_epsilon>({}, {})", apart, weight));
     return Of("Reshape", normal, s_.Ints({0, 0, -1}));
   }
 
