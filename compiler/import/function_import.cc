@@ -49,26 +49,26 @@ std::optional<onnx::FunctionProto> BodyOf(const onnx::NodeProto& node, const Imp
 
 using AttributesByName = std::map<std::string, const onnx::AttributeProto*>;
 
-// The attributes of `node`, and the defaults of those that it leaves out.
-AttributesByName AttributesOf(const onnx::NodeProto& node, const onnx::OpSchema& schema) {
-  AttributesByName attributes;
+AttributesByName DefaultsOf(const onnx::OpSchema& schema) {
+  AttributesByName defaults;
   for (const auto& [name, attribute] : schema.attributes()) {
-    if (attribute.default_value.type() != onnx::AttributeProto::UNDEFINED) {
-      attributes[name] = &attribute.default_value;
-    }
+    if (attribute.default_value.type() != onnx::AttributeProto::UNDEFINED)
+      defaults[name] = &attribute.default_value;
   }
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    attributes[attribute.name()] = &attribute;
-  }
-  return attributes;
+  return defaults;
 }
-AttributesByName AttributesOf(const onnx::NodeProto& node, const onnx::FunctionProto& function) {
-  AttributesByName attributes;
+AttributesByName DefaultsOf(const onnx::FunctionProto& function) {
+  AttributesByName defaults;
   for (const onnx::AttributeProto& attribute : function.attribute_proto())
-    attributes[attribute.name()] = &attribute;
+    defaults[attribute.name()] = &attribute;
+  return defaults;
+}
+
+// The attributes of `node`, and the defaults of those that it leaves out.
+AttributesByName AttributesOf(const onnx::NodeProto& node, AttributesByName defaults) {
   for (const onnx::AttributeProto& attribute : node.attribute())
-    attributes[attribute.name()] = &attribute;
-  return attributes;
+    defaults[attribute.name()] = &attribute;
+  return defaults;
 }
 
 // Replaces references to attributes of the function by their values, also in subgraphs. References
@@ -171,14 +171,15 @@ Result<void> ImportFunctionBody(const onnx::NodeProto& node, ImportState& state,
   if (!body || body->output_size() < node.output_size()) {
     return ModelError("ONNX defines it by other ops, but not for this opset and these operands");
   }
-  ImportBody(*body, AttributesOf(node, *SchemaOf(node, state)), node, state, scope, results);
+  ImportBody(*body, AttributesOf(node, DefaultsOf(*SchemaOf(node, state))), node, state, scope,
+             results);
   return {};
 }
 
-void ImportAsFunction(onnx::FunctionProto function, const onnx::NodeProto& node,
-                      ImportState& state, const Scope& scope, ValueList& results) {
-  const onnx::FunctionProto defaults = function;  // the import takes the nodes of `function`
-  ImportBody(function, AttributesOf(node, defaults), node, state, scope, results);
+void ImportAsFunction(onnx::FunctionProto function, const onnx::NodeProto& node, ImportState& state,
+                      const Scope& scope, ValueList& results) {
+  const onnx::FunctionProto given = function;  // the import takes the nodes of `function`
+  ImportBody(function, AttributesOf(node, DefaultsOf(given)), node, state, scope, results);
 }
 
 }  // namespace fusec

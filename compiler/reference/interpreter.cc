@@ -1,8 +1,8 @@
 #include "compiler/reference/interpreter.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <unordered_map>
 
 #include "compiler/ir/op_def.h"
@@ -16,12 +16,6 @@ namespace {
 using Symbols = std::map<std::string, int64_t>;
 using Tensors = std::vector<ReferenceTensor>;
 
-uint64_t BitsOf(double value) {
-  uint64_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
 // The spacing of floats of `dtype` near `value`, which must be finite.
 double Spacing(Dtype dtype, double value) {
   struct Format {
@@ -31,9 +25,11 @@ double Spacing(Dtype dtype, double value) {
                         : dtype == Dtype::kF32  ? Format{24, -149}
                         : dtype == Dtype::kBF16 ? Format{8, -133}
                                                 : Format{11, -24};
-  // The exponent of a double is in 11 bits above those of its fraction, and 0 for subnormal numbers.
+  // The exponent of a double is in 11 bits above those of its fraction, and 0 for subnormal
+  // numbers.
   constexpr int kFractionBits = 52, kBias = 1023;
-  const int exponent = static_cast<int>(BitsOf(value) >> kFractionBits & 0x7ff) - kBias;
+  const int exponent =
+      static_cast<int>(std::bit_cast<uint64_t>(value) >> kFractionBits & 0x7ff) - kBias;
   return std::ldexp(1.0, std::max(exponent + 1 - format.digits, format.least_exponent));
 }
 
@@ -45,8 +41,7 @@ bool IsWhole(const ReferenceTensor* tensor) {
 
 bool AddsUp(const Node& node) {
   return node.kind == OpKind::kReduceSum || node.kind == OpKind::kReduceMean ||
-         node.kind == OpKind::kReduceProd ||
-         GetOpDef(node.kind).op_class == OpClass::kContraction;
+         node.kind == OpKind::kReduceProd || GetOpDef(node.kind).op_class == OpClass::kContraction;
 }
 
 class RandomRounding {
@@ -220,9 +215,8 @@ class Run {
     if (node.kind == OpKind::kRegion) return RunGraph(*node.body, operands, context_);
     const OpFunctions& functions = GetOpDef(node.kind).functions;
     // Compiled programs also round the intermediate results of composite ops.
-    const bool takes_parts =
-        functions.decompose != nullptr &&
-        (functions.reference == nullptr || context_.rounding != nullptr);
+    const bool takes_parts = functions.decompose != nullptr &&
+                             (functions.reference == nullptr || context_.rounding != nullptr);
     if (takes_parts) return RunComposite(graph_, node, operands, context_);
     FUSEC_CHECK(functions.reference != nullptr, "no reference for " + PrintNode(node));
     Tensors results;

@@ -297,6 +297,7 @@ def without_kernel():
     x, y = codes(3, 4), codes(3, 4)
     case("numpy", "MulInteger", dict(A=x, A_zero_point=np.array(3, np.uint8), B=y, B_zero_point=np.array(7, np.uint8)),
          kept=dict(answers=[(x.astype(np.int32) - 3) * (y.astype(np.int32) - 7)]))
+    case("numpy", "MulInteger", dict(A=x, A_zero_point=None, B=y), name="without_zero_points", kept=dict(answers=[x.astype(np.int32) * y]))
     codes_in = codes(3, 4, 6)
     means = np.round(((codes_in.astype(np.float32) - 120) * np.float32(0.02)).mean(2) / np.float32(0.01)) + 100
     case("numpy", "QLinearReduceMean", dict(X=codes_in, X_scale=scale(0.02), X_zero_point=np.array(120, np.uint8), Y_scale=scale(0.01), Y_zero_point=np.array(100, np.uint8)),

@@ -103,8 +103,8 @@ def largest_difference(fusec, model, folder):
     """The largest relative L2 distance of an output, over prompts and the steps after them."""
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     dims = {tensor.name: tensor.shape for tensor in session.get_inputs()}
-    size = next(node for node in onnx.load(model, load_external_data=False).graph.node if node.op_type == "GroupQueryAttention")
-    heads = {attribute.name: attribute.i for attribute in size.attribute}
+    attention = next(node for node in onnx.load(model, load_external_data=False).graph.node if node.op_type == "GroupQueryAttention")
+    heads = {attribute.name: attribute.i for attribute in attention.attribute}
     numbers = np.random.default_rng(0)
     worst = 0.0
 

@@ -26,32 +26,32 @@ Result<std::string> MaskOf(const ContribNode& node, Statements& s, const char* m
     std::string kept, axes = s.Ints({1, 2});
     if (type.rank() == 2 || type.rank() == 3) {
       const std::string zero = s.Number(0, mask);
-      kept = s.Let(fmt::format("Greater({}, {})", mask, zero));
+      kept = s.Of("Greater", mask, zero);
       if (type.rank() == 3) axes = s.Ints({1});
     } else if (type.rank() == 1 && type.shape[0] == batch) {
       const std::string column = s.Ints({1});
-      const std::string length = s.Let(fmt::format("Unsqueeze({}, {})", mask, column));
-      const std::string key = s.Let(fmt::format("CastLike({}, {})", s.Iota(keys), mask));
-      kept = s.Let(fmt::format("Less({}, {})", key, length));
+      const std::string length = s.Of("Unsqueeze", mask, column);
+      const std::string key = s.Of("CastLike", s.Iota(keys), mask);
+      kept = s.Of("Less", key, length);
     } else if (type.rank() == 1 && type.shape[0] == batch * 2) {
       const std::string shape = s.Ints({2, -1, 1});
-      const std::string both = s.Let(fmt::format("Reshape({}, {})", mask, shape));
-      const std::string end = s.Let(fmt::format("Gather({}, {})", both, s.Int(0)));
-      const std::string begin = s.Let(fmt::format("Gather({}, {})", both, s.Int(1)));
-      const std::string key = s.Let(fmt::format("CastLike({}, {})", s.Iota(keys), mask));
-      const std::string before_end = s.Let(fmt::format("Less({}, {})", key, end));
-      const std::string from_begin = s.Let(fmt::format("GreaterOrEqual({}, {})", key, begin));
-      kept = s.Let(fmt::format("And({}, {})", before_end, from_begin));
+      const std::string both = s.Of("Reshape", mask, shape);
+      const std::string end = s.Of("Gather", both, s.Int(0));
+      const std::string begin = s.Of("Gather", both, s.Int(1));
+      const std::string key = s.Of("CastLike", s.Iota(keys), mask);
+      const std::string before_end = s.Of("Less", key, end);
+      const std::string from_begin = s.Of("GreaterOrEqual", key, begin);
+      kept = s.Of("And", before_end, from_begin);
     } else {
       return node.Fail(fmt::format("{} is {}, which is not supported", mask, type.ToString()));
     }
-    kept = s.Let(fmt::format("Unsqueeze({}, {})", kept, axes));
+    kept = s.Of("Unsqueeze", kept, axes);
     const std::string zero = s.Number(0, like);
     const std::string filter = s.Number(node.Float("mask_filter_value", kFilter), like);
-    added = s.Let(fmt::format("Where({}, {}, {})", kept, zero, filter));
+    added = s.Of("Where", kept, zero, filter);
   }
   if (bias == nullptr || !node.Has(bias)) return added;
-  return added.empty() ? std::string(bias) : s.Let(fmt::format("Add({}, {})", added, bias));
+  return added.empty() ? std::string(bias) : s.Of("Add", added, bias);
 }
 
 // The node's attributes of ONNX's Attention, for as many heads of keys as of queries.
@@ -65,7 +65,7 @@ std::string AttentionAttributes(const ContribNode& node) {
 
 // The keys (part 0) or the values (part 1) of a cache [2, batch, heads, positions, size].
 std::string PartOf(Statements& s, const std::string& both, int part) {
-  return s.Let(fmt::format("Gather({}, {})", both, s.Int(part)));
+  return s.Of("Gather", both, s.Int(part));
 }
 
 Result<std::string> Attention(const ContribNode& node) {
@@ -80,8 +80,7 @@ Result<std::string> Attention(const ContribNode& node) {
 // size].
 std::string Joined(Statements& s, const std::string& x) {
   const std::string shape = s.Ints({0, 0, -1});
-  return s.Let(fmt::format("Reshape({}, {})",
-                           s.Let(fmt::format("Transpose<perm = [0, 2, 1, 3]>({})", x)), shape));
+  return s.Of("Reshape", s.Of("Transpose<perm = [0, 2, 1, 3]>", x), shape);
 }
 
 // `count` factors that are packed as [batch, length, heads, count, size].
@@ -89,8 +88,8 @@ std::vector<std::string> Unpacked(Statements& s, const std::string& x, int count
   std::vector<std::string> parts;
   const std::string shape = s.Ints({0, 0, -1});
   for (int i = 0; i < count; ++i) {
-    const std::string part = s.Let(fmt::format("Gather<axis = 3>({}, {})", x, s.Int(i)));
-    parts.push_back(s.Let(fmt::format("Reshape({}, {})", part, shape)));
+    const std::string part = s.Of("Gather<axis = 3>", x, s.Int(i));
+    parts.push_back(s.Of("Reshape", part, shape));
   }
   return parts;
 }
@@ -121,14 +120,14 @@ Result<std::string> MultiHeadAttention(const ContribNode& node) {
       FUSEC_ASSIGN(width, node.FixedDim("query", 2));
     }
     const auto biases = s.Split("bias", 0, {width, width, all - 2 * width});
-    q = s.Let(fmt::format("Add({}, {})", q, biases[0]));
+    q = s.Of("Add", q, biases[0]);
     if (!is_cached) {
-      k = s.Let(fmt::format("Add({}, {})", k, biases[1]));
-      v = s.Let(fmt::format("Add({}, {})", v, biases[2]));
+      k = s.Of("Add", k, biases[1]);
+      v = s.Of("Add", v, biases[2]);
     }
   }
   std::string keys = s.Dim(k, 1);
-  if (node.Has("past_key")) keys = s.Let(fmt::format("Add({}, {})", keys, s.Dim("past_key", 2)));
+  if (node.Has("past_key")) keys = s.Of("Add", keys, s.Dim("past_key", 2));
   FUSEC_ASSIGN(const Expr batch, node.Dim("query", 0));
   FUSEC_ASSIGN(const std::string mask,
                MaskOf(node, s, "key_padding_mask", batch, keys, q, "attention_bias"));
@@ -155,9 +154,9 @@ Result<std::string> RotaryEmbedding(const ContribNode& node) {
     const int along = node.Rank("input") == 3 ? 1 : 2;
     const std::string batch = s.Let("Shape<start = 0, end = 1>(input)");
     const std::string one = s.Ints({1});
-    const std::string shape = s.Let(fmt::format("Concat<axis = 0>({}, {})", batch, one));
-    const std::string first = s.Let(fmt::format("Expand(position_ids, {})", shape));
-    positions = s.Let(fmt::format("Add({}, {})", first, s.Iota(s.Dim("input", along))));
+    const std::string shape = s.Of("Concat<axis = 0>", batch, one);
+    const std::string first = s.Of("Expand", "position_ids", shape);
+    positions = s.Of("Add", first, s.Iota(s.Dim("input", along)));
   }
   s.Set("output",
         fmt::format("RotaryEmbedding<interleaved: int = @interleaved, num_heads = {}, "
@@ -175,21 +174,21 @@ Result<std::string> RelativePositionBias(const ContribNode& node) {
   FUSEC_ASSIGN(int64_t buckets, node.FixedDim("bias_table", 0));
   const auto iota = [&](const char* length, int64_t axis) {
     const std::string shape = s.Ints({});
-    const std::string wide = s.Let(fmt::format("Cast<to = 7>({})", length));
-    const std::string count = s.Let(fmt::format("Reshape({}, {})", wide, shape));
-    return s.Let(fmt::format("Unsqueeze({}, {})", s.Iota(count), s.Ints({axis})));
+    const std::string wide = s.Of("Cast<to = 7>", length);
+    const std::string count = s.Of("Reshape", wide, shape);
+    return s.Of("Unsqueeze", s.Iota(count), s.Ints({axis}));
   };
   const std::string query = iota("query_length", 1), key = iota("key_length", 0);
-  std::string ahead = s.Let(fmt::format("Sub({}, {})", key, query));
+  std::string ahead = s.Of("Sub", key, query);
   const std::string zero = s.Int(0);
   std::string first = zero, distance;
   if (node.Int("is_bidirectional") != 0) {
     buckets /= 2;
-    const std::string is_ahead = s.Let(fmt::format("Greater({}, {})", ahead, zero));
-    first = s.Let(fmt::format("Where({}, {}, {})", is_ahead, s.Int(buckets), zero));
-    distance = s.Let(fmt::format("Abs({})", ahead));
+    const std::string is_ahead = s.Of("Greater", ahead, zero);
+    first = s.Of("Where", is_ahead, s.Int(buckets), zero);
+    distance = s.Of("Abs", ahead);
   } else {
-    distance = s.Let(fmt::format("Neg({})", s.Let(fmt::format("Min({}, {})", ahead, zero))));
+    distance = s.Of("Neg", s.Of("Min", ahead, zero));
   }
   const int64_t exact = buckets / 2, farthest = node.Int("max_distance");
   if (exact < 1 || farthest <= exact) {
@@ -197,23 +196,20 @@ Result<std::string> RelativePositionBias(const ContribNode& node) {
                                  node.Type("bias_table").ToString()));
   }
   const std::string limit = s.Int(exact);
-  const std::string is_near = s.Let(fmt::format("Less({}, {})", distance, limit));
+  const std::string is_near = s.Of("Less", distance, limit);
   // exact + log(distance / exact) / log(max_distance / exact) * (buckets - exact)
-  const std::string real =
-      s.Let(fmt::format("Cast<to = 1>({})", s.Let(fmt::format("Max({}, {})", distance, s.Int(1)))));
-  const std::string ratio =
-      s.Let(fmt::format("Div({}, {})", real, s.Number(static_cast<double>(exact), real)));
+  const std::string real = s.Of("Cast<to = 1>", s.Of("Max", distance, s.Int(1)));
+  const std::string ratio = s.Of("Div", real, s.Number(static_cast<double>(exact), real));
   const double slope = static_cast<double>(buckets - exact) /
                        std::log(static_cast<double>(farthest) / static_cast<double>(exact));
-  const std::string steps = s.Let(
-      fmt::format("Mul({}, {})", s.Let(fmt::format("Log({})", ratio)), s.Number(slope, real)));
-  const std::string whole = s.Let(fmt::format("Cast<to = 7>({})", steps));
-  std::string far = s.Let(fmt::format("Add({}, {})", whole, limit));
-  far = s.Let(fmt::format("Min({}, {})", far, s.Int(buckets - 1)));
-  const std::string own = s.Let(fmt::format("Where({}, {}, {})", is_near, distance, far));
-  const std::string bucket = s.Let(fmt::format("Add({}, {})", first, own));
-  const std::string biases = s.Let(fmt::format("Gather(bias_table, {})", bucket));
-  const std::string by_head = s.Let(fmt::format("Transpose<perm = [2, 0, 1]>({})", biases));
+  const std::string steps = s.Of("Mul", s.Of("Log", ratio), s.Number(slope, real));
+  const std::string whole = s.Of("Cast<to = 7>", steps);
+  std::string far = s.Of("Add", whole, limit);
+  far = s.Of("Min", far, s.Int(buckets - 1));
+  const std::string own = s.Of("Where", is_near, distance, far);
+  const std::string bucket = s.Of("Add", first, own);
+  const std::string biases = s.Of("Gather", "bias_table", bucket);
+  const std::string by_head = s.Of("Transpose<perm = [2, 0, 1]>", biases);
   s.Set("output", fmt::format("Unsqueeze({}, {})", by_head, s.Ints({0})));
   return s.text();
 }
@@ -260,7 +256,7 @@ Result<void> AttendTo(Statements& s, const ContribNode& node, const std::string&
   if (node.Has("past")) {
     past_key = PartOf(s, "past", 0);
     past_value = PartOf(s, "past", 1);
-    keys = s.Let(fmt::format("Add({}, {})", keys, s.Dim("past", 3)));
+    keys = s.Of("Add", keys, s.Dim("past", 3));
   }
   FUSEC_ASSIGN(const Expr batch, node.Dim("input", 0));
   FUSEC_ASSIGN(const std::string mask, MaskOf(node, s, "mask_index", batch, keys, projected, bias));
@@ -270,8 +266,8 @@ Result<void> AttendTo(Statements& s, const ContribNode& node, const std::string&
                     qkv[1], qkv[2], mask, past_key, past_value));
   if (has_present) {
     const std::string axis = s.Ints({0});
-    const std::string key = s.Let(fmt::format("Unsqueeze(present_key, {})", axis));
-    const std::string value = s.Let(fmt::format("Unsqueeze(present_value, {})", axis));
+    const std::string key = s.Of("Unsqueeze", "present_key", axis);
+    const std::string value = s.Of("Unsqueeze", "present_value", axis);
     s.Set("present", fmt::format("Concat<axis = 0>({}, {})", key, value));
   }
   return {};

@@ -75,6 +75,11 @@ std::string Statements::Let(const std::string& expression) {
   return name;
 }
 
+std::string Statements::Call(std::string_view op,
+                             std::initializer_list<std::string_view> operands) {
+  return Let(fmt::format("{}({})", op, fmt::join(operands, ", ")));
+}
+
 void Statements::Set(const std::string& output, const std::string& expression) {
   text_ += fmt::format("{} = {}\n", output, expression);
 }
@@ -95,14 +100,13 @@ std::string Statements::Number(double value, const std::string& like) {
   } else {  // ONNX's text has no spelling for it
     const double dividend = std::isnan(value) ? 0 : value > 0 ? 1 : -1;
     const std::string zero = Let("Constant<value = float {0}>()");
-    number = Let(fmt::format("Div({}, {})",
-                             Let(fmt::format("Constant<value = float {{{}}}>()", dividend)), zero));
+    number = Of("Div", Let(fmt::format("Constant<value = float {{{}}}>()", dividend)), zero);
   }
-  return Let(fmt::format("CastLike({}, {})", number, like));
+  return Of("CastLike", number, like);
 }
 
 std::string Statements::Plus(const std::string& x, const ContribNode& node, const char* addend) {
-  return node.Has(addend) ? Let(fmt::format("Add({}, {})", x, addend)) : x;
+  return node.Has(addend) ? Of("Add", x, addend) : x;
 }
 
 std::string Statements::Transposed(const std::string& x, int rank) {
@@ -114,12 +118,12 @@ std::string Statements::Transposed(const std::string& x, int rank) {
 }
 
 std::string Statements::Dim(const std::string& x, int axis) {
-  return Let(fmt::format("Gather({}, {})", Let(fmt::format("Shape({})", x)), Int(axis)));
+  return Of("Gather", Of("Shape", x), Int(axis));
 }
 
 std::string Statements::Iota(const std::string& count) {
   const std::string zero = Int(0), one = Int(1);
-  return Let(fmt::format("Range({}, {}, {})", zero, count, one));
+  return Of("Range", zero, count, one);
 }
 
 std::vector<std::string> Statements::Split(const std::string& x, int axis,

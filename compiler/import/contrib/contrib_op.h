@@ -74,6 +74,11 @@ class Statements {
  public:
   // Adds "NAME = expression" with a new name, which is returned.
   std::string Let(const std::string& expression);
+  // The same for an op and its operands: Of("Add", a, b). The op may have attributes.
+  template <class... Names>
+  std::string Of(std::string_view op, const Names&... operands) {
+    return Call(op, {std::string_view(operands)...});
+  }
   void Set(const std::string& output, const std::string& expression);
   // 64-bit integers: a vector, or a scalar.
   std::string Ints(ArrayRef<int64_t> values);
@@ -93,6 +98,8 @@ class Statements {
   std::string text() const { return text_; }
 
  private:
+  std::string Call(std::string_view op, std::initializer_list<std::string_view> operands);
+
   std::string text_;
   int names_ = 0;
 };

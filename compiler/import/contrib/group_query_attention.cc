@@ -34,8 +34,8 @@ Result<Factors> FactorsOf(const ContribNode& node, Statements& s) {
 
 std::string HeadsApart(Statements& s, const std::string& x, int64_t heads, int64_t size) {
   const std::string shape = s.Ints({0, 0, heads, size});
-  const std::string apart = s.Let(fmt::format("Reshape({}, {})", x, shape));
-  return s.Let(fmt::format("Transpose<perm = [0, 2, 1, 3]>({})", apart));
+  const std::string apart = s.Of("Reshape", x, shape);
+  return s.Of("Transpose<perm = [0, 2, 1, 3]>", apart);
 }
 
 class Writer {
@@ -48,12 +48,10 @@ class Writer {
     // How many positions sequence b had before, [batch, 1]. Padding behind a first prompt makes it
     // negative.
     const std::string column = s_.Ints({-1, 1});
-    const std::string length =
-        s_.Let(fmt::format("Add({}, {})", s_.Let("Cast<to = 7>(seqlens_k)"), s_.Int(1)));
+    const std::string length = s_.Of("Add", s_.Let("Cast<to = 7>(seqlens_k)"), s_.Int(1));
     new_ = s_.Dim("query", 1);
-    const std::string before = s_.Let(fmt::format("Sub({}, {})", length, new_));
-    start_ = s_.Let(fmt::format("Reshape({}, {})",
-                                s_.Let(fmt::format("Max({}, {})", before, s_.Int(0))), column));
+    const std::string before = s_.Of("Sub", length, new_);
+    start_ = s_.Of("Reshape", s_.Of("Max", before, s_.Int(0)), column);
     if (node_.Has("q_norm_weight")) f_.q = Normalized(f_.q, "q_norm_weight", "num_heads");
     if (node_.Has("k_norm_weight")) f_.k = Normalized(f_.k, "k_norm_weight", "kv_num_heads");
     if (node_.Int("do_rotary") != 0) FUSEC_TRY(Rotate());
@@ -62,7 +60,7 @@ class Writer {
     std::string v = HeadsApart(s_, f_.v, kv_heads, f_.size);
     keys_ = s_.Iota(new_);
     if (node_.Int("sliding_window_cache") != 0) {
-      const std::string total = s_.Let(fmt::format("Reshape({}, {})", length, column));
+      const std::string total = s_.Of("Reshape", length, column);
       AppendToWindow(total, k, v);
     } else if (has_past_) {
       AppendToCache(k, v);
@@ -75,17 +73,10 @@ class Writer {
 
  private:
   std::string Scalar(const char* input) {
-    const std::string wide = s_.Let(fmt::format("Cast<to = 7>({})", input));
-    return s_.Let(fmt::format("Reshape({}, {})", wide, s_.Ints({})));
+    const std::string wide = s_.Of("Cast<to = 7>", input);
+    return s_.Of("Reshape", wide, s_.Ints({}));
   }
 
-  std::string Of(const char* op, const std::string& a, const std::string& b) {
-    return s_.Let(fmt::format("{}({}, {})", op, a, b));
-  }
-  std::string If(const std::string& condition, const std::string& then,
-                 const std::string& otherwise) {
-    return s_.Let(fmt::format("Where({}, {}, {})", condition, then, otherwise));
-  }
   void Present(const std::string& k, const std::string& v) {
     if (node_.Uses("present_key")) s_.Set("present_key", fmt::format("Identity({})", k));
     if (node_.Uses("present_value")) s_.Set("present_value", fmt::format("Identity({})", v));
@@ -93,18 +84,17 @@ class Writer {
 
   // The RMS norm of each head of `x`, [batch, new positions, heads * size].
   std::string Normalized(const std::string& x, const char* weight, const char* heads) {
-    const std::string apart = Of("Reshape", x, s_.Ints({0, 0, node_.Int(heads), f_.size}));
-    const std::string normal = s_.Let(
-        fmt::format("RMSNormalization<epsilon: float = @qk_norm_epsilon>({}, {})", apart, weight));
-    return Of("Reshape", normal, s_.Ints({0, 0, -1}));
+    const std::string apart = s_.Of("Reshape", x, s_.Ints({0, 0, node_.Int(heads), f_.size}));
+    const std::string normal =
+        s_.Of("RMSNormalization<epsilon: float = @qk_norm_epsilon>", apart, weight);
+    return s_.Of("Reshape", normal, s_.Ints({0, 0, -1}));
   }
 
   // Rotates queries and keys by their positions.
   Result<void> Rotate() {
     FUSEC_ASSIGN(const int64_t half, node_.FixedDim("cos_cache", 1));
     std::string positions = "position_ids";
-    if (!node_.Has("position_ids"))
-      positions = s_.Let(fmt::format("Add({}, {})", start_, s_.Iota(new_)));
+    if (!node_.Has("position_ids")) positions = s_.Of("Add", start_, s_.Iota(new_));
     const auto rotated = [&](const std::string& x, int64_t heads) {
       return s_.Let(
           fmt::format("RotaryEmbedding<interleaved: int = @rotary_interleaved, num_heads = {}, "
@@ -119,13 +109,13 @@ class Writer {
   // Keys and values of the cache with the new ones: position i is in row i.
   void AppendToCache(std::string& k, std::string& v) {
     const std::string past = s_.Dim("past_key", 2);
-    const std::string total = Of("Max", Scalar("total_sequence_length"), past);
+    const std::string total = s_.Of("Max", Scalar("total_sequence_length"), past);
     keys_ = s_.Iota(total);
     // The rows among the past ones and the new ones behind them: the first `start_` are past.
-    const std::string fresh = Of("Add", keys_, Of("Sub", past, start_));
-    const std::string place = If(Of("Less", keys_, start_), keys_, fresh);
-    k = Taken(s_.Let(fmt::format("Concat<axis = 2>(past_key, {})", k)), place, total);
-    v = Taken(s_.Let(fmt::format("Concat<axis = 2>(past_value, {})", v)), place, total);
+    const std::string fresh = s_.Of("Add", keys_, s_.Of("Sub", past, start_));
+    const std::string place = s_.Of("Where", s_.Of("Less", keys_, start_), keys_, fresh);
+    k = Taken(s_.Of("Concat<axis = 2>", "past_key", k), place, total);
+    v = Taken(s_.Of("Concat<axis = 2>", "past_value", v), place, total);
     Present(k, v);
   }
 
@@ -136,43 +126,45 @@ class Writer {
   void AppendToWindow(const std::string& total, std::string& k, std::string& v) {
     const std::string capacity = s_.Dim("past_key", 2), zero = s_.Int(0), one = s_.Int(1);
     const std::string group =
-        Of("Sub", Of("Add", capacity, one), s_.Int(node_.Int("local_window_size")));
+        s_.Of("Sub", s_.Of("Add", capacity, one), s_.Int(node_.Int("local_window_size")));
     const auto resident = [&](const std::string& positions) {
-      const std::string over = Of("Max", Of("Sub", positions, capacity), zero);
-      const std::string groups = Of("Div", Of("Sub", Of("Add", over, group), one), group);
-      return Of("Sub", positions, Of("Mul", groups, group));
+      const std::string over = s_.Of("Max", s_.Of("Sub", positions, capacity), zero);
+      const std::string groups = s_.Of("Div", s_.Of("Sub", s_.Of("Add", over, group), one), group);
+      return s_.Of("Sub", positions, s_.Of("Mul", groups, group));
     };
     const std::string old = resident(start_);
-    const std::string first = Of("Sub", start_, old);  // the position in row 0 before this call
-    k = s_.Let(fmt::format("Concat<axis = 2>(past_key, {})", k));
-    v = s_.Let(fmt::format("Concat<axis = 2>(past_value, {})", v));
+    const std::string first = s_.Of("Sub", start_, old);  // the position in row 0 before this call
+    k = s_.Of("Concat<axis = 2>", "past_key", k);
+    v = s_.Of("Concat<axis = 2>", "past_value", v);
 
     const std::string position =
-        Of("Add", s_.Iota(capacity), Of("Sub", total, resident(total)));  // [batch, C]
-    const std::string fresh = Of("Add", Of("Sub", position, start_), capacity);
-    const std::string is_fresh = Of("GreaterOrEqual", position, start_);
-    const std::string place = If(is_fresh, fresh, Of("Max", Of("Sub", position, first), zero));
+        s_.Of("Add", s_.Iota(capacity), s_.Of("Sub", total, resident(total)));  // [batch, C]
+    const std::string fresh = s_.Of("Add", s_.Of("Sub", position, start_), capacity);
+    const std::string is_fresh = s_.Of("GreaterOrEqual", position, start_);
+    const std::string place =
+        s_.Of("Where", is_fresh, fresh, s_.Of("Max", s_.Of("Sub", position, first), zero));
     Present(Taken(k, place, capacity), Taken(v, place, capacity));
 
-    const std::string row = s_.Iota(Of("Add", capacity, new_));
+    const std::string row = s_.Iota(s_.Of("Add", capacity, new_));
     const std::string unused = s_.Int(int64_t{1} << 40);  // beyond all queries
-    const std::string past = If(Of("Less", row, old), Of("Add", row, first), unused);
-    const std::string added = Of("Add", Of("Sub", row, capacity), start_);
-    keys_ = Of("Unsqueeze", If(Of("Less", row, capacity), past, added), s_.Ints({1, 2}));
+    const std::string past =
+        s_.Of("Where", s_.Of("Less", row, old), s_.Of("Add", row, first), unused);
+    const std::string added = s_.Of("Add", s_.Of("Sub", row, capacity), start_);
+    keys_ = s_.Of("Unsqueeze", s_.Of("Where", s_.Of("Less", row, capacity), past, added),
+                  s_.Ints({1, 2}));
   }
 
   // Rows `place` [batch, count] of `all` [batch, heads, rows, size], the last one for places
   // beyond.
   std::string Taken(const std::string& all, const std::string& place, const std::string& count) {
-    const std::string last = Of("Sub", s_.Dim(all, 2), s_.Int(1));
-    const std::string inside = Of("Min", place, last);
-    const std::string heads = s_.Let(fmt::format("Shape<start = 0, end = 2>({})", all));
-    const std::string size = s_.Let(fmt::format("Shape<start = 3, end = 4>({})", all));
-    const std::string rows = Of("Reshape", count, s_.Ints({1}));
-    const std::string shape =
-        s_.Let(fmt::format("Concat<axis = 0>({}, {}, {})", heads, rows, size));
-    const std::string places = Of("Expand", Of("Unsqueeze", inside, s_.Ints({1, 3})), shape);
-    return s_.Let(fmt::format("GatherElements<axis = 2>({}, {})", all, places));
+    const std::string last = s_.Of("Sub", s_.Dim(all, 2), s_.Int(1));
+    const std::string inside = s_.Of("Min", place, last);
+    const std::string heads = s_.Of("Shape<start = 0, end = 2>", all);
+    const std::string size = s_.Of("Shape<start = 3, end = 4>", all);
+    const std::string rows = s_.Of("Reshape", count, s_.Ints({1}));
+    const std::string shape = s_.Of("Concat<axis = 0>", heads, rows, size);
+    const std::string places = s_.Of("Expand", s_.Of("Unsqueeze", inside, s_.Ints({1, 3})), shape);
+    return s_.Of("GatherElements<axis = 2>", all, places);
   }
 
   // Query i of sequence b sees the keys up to its own position start_[b] + i, and if there is a
@@ -182,22 +174,23 @@ class Writer {
     const bool is_causal = node_.Int("causal", 1) != 0;
     std::string mask;
     if (has_past_ || window > 0) {
-      const std::string own = Of("Add", start_, s_.Iota(new_));  // [batch, new]
-      const std::string row = Of("Unsqueeze", own, s_.Ints({1, 3}));
+      const std::string own = s_.Of("Add", start_, s_.Iota(new_));  // [batch, new]
+      const std::string row = s_.Of("Unsqueeze", own, s_.Ints({1, 3}));
       std::string last = row;
       if (!is_causal) {
-        const std::string end = Of("Sub", Of("Add", start_, new_), s_.Int(1));
-        last = Of("Unsqueeze", end, s_.Ints({1, 3}));
+        const std::string end = s_.Of("Sub", s_.Of("Add", start_, new_), s_.Int(1));
+        last = s_.Of("Unsqueeze", end, s_.Ints({1, 3}));
       }
-      mask = Of("LessOrEqual", keys_, last);
-      if (window > 0) mask = Of("And", mask, Of("Greater", keys_, Of("Sub", row, s_.Int(window))));
+      mask = s_.Of("LessOrEqual", keys_, last);
+      if (window > 0)
+        mask = s_.Of("And", mask, s_.Of("Greater", keys_, s_.Of("Sub", row, s_.Int(window))));
     }
     if (node_.Has("attention_bias")) {
       if (mask.empty()) {
         mask = "attention_bias";
       } else {
         const double infinity = std::numeric_limits<double>::infinity();
-        mask = If(mask, "attention_bias", s_.Number(-infinity, "query"));
+        mask = s_.Of("Where", mask, "attention_bias", s_.Number(-infinity, "query"));
       }
     }
     std::string attributes =
@@ -205,7 +198,7 @@ class Writer {
     if (node_.Float("scale", 0) != 0) attributes += ", scale: float = @scale";
     const std::string y =
         s_.Let(fmt::format("Attention<{}>({}, {}, {}, {})", attributes, q, k, v, mask));
-    const std::string by_position = s_.Let(fmt::format("Transpose<perm = [0, 2, 1, 3]>({})", y));
+    const std::string by_position = s_.Of("Transpose<perm = [0, 2, 1, 3]>", y);
     s_.Set("output", fmt::format("Reshape({}, {})", by_position, s_.Ints({0, 0, -1})));
   }
 

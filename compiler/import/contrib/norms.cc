@@ -81,19 +81,19 @@ constexpr ContribOp kOps[] = {
 
 void EmbedAndNormalize(Statements& s, const ContribNode& node, const Embeddings& embeddings,
                        bool has_position_ids) {
-  std::string sum = s.Let(fmt::format("Gather({}, input_ids)", embeddings.word));
+  std::string sum = s.Of("Gather", embeddings.word, "input_ids");
   std::string position;
   if (has_position_ids) {
-    position = s.Let(fmt::format("Gather({}, position_ids)", embeddings.position));
+    position = s.Of("Gather", embeddings.position, "position_ids");
   } else {  // the first rows, one for each element of a sequence
     const std::string length = s.Let("Shape<start = 1, end = 2>(input_ids)");
     const std::string zero = s.Ints({0});
-    position = s.Let(fmt::format("Slice({}, {}, {}, {})", embeddings.position, zero, length, zero));
+    position = s.Of("Slice", embeddings.position, zero, length, zero);
   }
-  sum = s.Let(fmt::format("Add({}, {})", sum, position));
+  sum = s.Of("Add", sum, position);
   if (node.Has("segment_ids")) {
-    const std::string segment = s.Let(fmt::format("Gather({}, segment_ids)", embeddings.segment));
-    sum = s.Let(fmt::format("Add({}, {})", sum, segment));
+    const std::string segment = s.Of("Gather", embeddings.segment, "segment_ids");
+    sum = s.Of("Add", sum, segment);
   }
   s.Set(embeddings.output, fmt::format("LayerNormalization<epsilon: float = @epsilon>({}, {}, {})",
                                        sum, embeddings.gamma, embeddings.beta));
@@ -106,7 +106,7 @@ void EmbedAndNormalize(Statements& s, const ContribNode& node, const Embeddings&
     kept = s.Let("Cast<to = 6>(mask)");
   } else {
     kept = s.Let("Cast<to = 6>(input_ids)");
-    kept = s.Let(fmt::format("Sub({}, {})", kept, kept));
+    kept = s.Of("Sub", kept, kept);
   }
   s.Set(embeddings.mask_index, fmt::format("ReduceSum<keepdims = 0>({}, {})", kept, axis));
 }

@@ -76,11 +76,11 @@ std::string Product(const ContribNode& node, Statements& s) {
       Factor(s, "A", node.Rank("A"), node.Int("transBatchA") != 0, node.Int("transA") != 0);
   const std::string b =
       Factor(s, "B", node.Rank("B"), node.Int("transBatchB") != 0, node.Int("transB") != 0);
-  const std::string product = s.Let(fmt::format("MatMul({}, {})", a, b));
+  const std::string product = s.Of("MatMul", a, b);
   const double alpha = node.Float("alpha", 1);
   if (alpha == 1) return product;
   const std::string factor = s.Number(alpha, product);
-  return s.Let(fmt::format("Mul({}, {})", product, factor));
+  return s.Of("Mul", product, factor);
 }
 
 Result<std::string> FusedMatMul(const ContribNode& node) {

@@ -10,30 +10,23 @@ namespace {
 
 constexpr int64_t kMost = int64_t{1} << 24;  // no dim of weights is larger
 
-// The product of the codes a and b, i32.
-std::string IntegerProduct(Statements& s, const std::string& a, const std::string& b,
-                           const std::string& a_zero_point, const std::string& b_zero_point) {
-  return s.Let(fmt::format("MatMulInteger({}, {}, {}, {})", a, b, a_zero_point, b_zero_point));
-}
-
 // The product of integers as reals: multiplied by the scales of both factors.
 std::string Scaled(Statements& s, const std::string& integers, const std::string& a_scale,
                    const std::string& b_scale) {
-  const std::string scale = s.Let(fmt::format("Mul({}, {})", a_scale, b_scale));
-  const std::string real = s.Let(fmt::format("CastLike({}, {})", integers, scale));
-  return s.Let(fmt::format("Mul({}, {})", real, scale));
+  const std::string scale = s.Of("Mul", a_scale, b_scale);
+  const std::string real = s.Of("CastLike", integers, scale);
+  return s.Of("Mul", real, scale);
 }
 
 Result<std::string> QGemm(const ContribNode& node) {
-  FUSEC_TRY(node.Require({"A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point"}));
   Statements s;
   const std::string a = node.Int("transA") != 0 ? s.Transposed("A", 2) : "A";
   const std::string b = node.Int("transB") != 0 ? s.Transposed("B", 2) : "B";
-  const std::string product = IntegerProduct(s, a, b, "a_zero_point", "b_zero_point");
+  const std::string product = s.Of("MatMulInteger", a, b, "a_zero_point", "b_zero_point");
   const std::string sum = s.Plus(product, node, "C");  // C has the scale of the product
   std::string y = Scaled(s, sum, "a_scale", "b_scale");
   if (const double alpha = node.Float("alpha", 1); alpha != 1)
-    y = s.Let(fmt::format("Mul({}, {})", y, s.Number(alpha, y)));
+    y = s.Of("Mul", y, s.Number(alpha, y));
   if (node.Has("y_scale"))
     s.Set("Y", fmt::format("QuantizeLinear({}, y_scale, y_zero_point)", y));
   else
@@ -43,7 +36,7 @@ Result<std::string> QGemm(const ContribNode& node) {
 
 Result<std::string> MatMulIntegerToFloat(const ContribNode& node) {
   Statements s;
-  const std::string product = IntegerProduct(s, "A", "B", "a_zero_point", "b_zero_point");
+  const std::string product = s.Of("MatMulInteger", "A", "B", "a_zero_point", "b_zero_point");
   const std::string real = Scaled(s, product, "a_scale", "b_scale");
   s.Set("Y", fmt::format("Identity({})", s.Plus(real, node, "bias")));
   return s.text();
@@ -52,7 +45,7 @@ Result<std::string> MatMulIntegerToFloat(const ContribNode& node) {
 Result<std::string> DynamicQuantizeMatMul(const ContribNode& node) {
   Statements s;
   s.Set("codes, scale, zero_point", "DynamicQuantizeLinear(A)");
-  const std::string product = IntegerProduct(s, "codes", "B", "zero_point", "b_zero_point");
+  const std::string product = s.Of("MatMulInteger", "codes", "B", "zero_point", "b_zero_point");
   const std::string real = Scaled(s, product, "scale", "b_scale");
   s.Set("Y", fmt::format("Identity({})", s.Plus(real, node, "bias")));
   return s.text();
@@ -62,9 +55,9 @@ Result<std::string> QAttention(const ContribNode& node) {
   FUSEC_TRY(node.Refuse({}, {"do_rotary", "past_present_share_buffer"}));
   Statements s;
   const std::string product =
-      IntegerProduct(s, "input", "weight", "input_zero_point", "weight_zero_point");
+      s.Of("MatMulInteger", "input", "weight", "input_zero_point", "weight_zero_point");
   const std::string real = Scaled(s, product, "input_scale", "weight_scale");
-  FUSEC_TRY(AttendTo(s, node, s.Let(fmt::format("Add({}, bias)", real)), "weight", nullptr));
+  FUSEC_TRY(AttendTo(s, node, s.Of("Add", real, "bias"), "weight", nullptr));
   return s.text();
 }
 
@@ -120,7 +113,7 @@ Result<std::string> BetweenCodes(const ContribNode& node) {
     y = s.Let("Softmax<axis: int = @axis>(x)");
   } else if (op == "ReduceMean") {
     const std::string axes = s.Ints(node.context().Ints("axes"));
-    y = s.Let(fmt::format("ReduceMean<keepdims: int = @keepdims>(x, {})", axes));
+    y = s.Of("ReduceMean<keepdims: int = @keepdims>", "x", axes);
   } else if (op == "GlobalAveragePool") {
     FUSEC_TRY(node.Refuse({}, {"channels_last"}));
     y = s.Let("GlobalAveragePool(x)");
@@ -145,13 +138,13 @@ Result<std::string> QLinearConcat(const ContribNode& node) {
     const std::string part = s.Let(fmt::format("DequantizeLinear(x{}, x{}, x{})", i - 2, i - 1, i));
     parts += (parts.empty() ? "" : ", ") + part;
   }
-  const std::string real = s.Let(fmt::format("Concat<axis: int = @axis>({})", parts));
+  const std::string real = s.Of("Concat<axis: int = @axis>", parts);
   s.Set("Y", fmt::format("QuantizeLinear({}, Y_scale, Y_zero_point)", real));
   return s.text();
 }
 
 // The least number of bytes that hold `count` codes of `bits` bits.
-int64_t BytesOf(int64_t count, int64_t bits) { return (count * bits + 7) / 8; }
+int64_t BytesOf(int64_t count, int64_t bits) { return CeilDiv(count * bits, 8); }
 
 // The codes in bytes [.., bytes], the lowest bits first, as numbers of the dtype of `like`: [..,
 // bytes * 8 / bits].
@@ -166,22 +159,21 @@ std::string CodesIn(Statements& s, const std::string& bytes, int64_t bits, const
     std::string parts;
     for (int64_t low = 0; low < 8; low += bits) {
       std::string code = bytes;
-      if (low > 0) code = s.Let(fmt::format("Div({}, {})", code, number(1 << low)));
-      if (low + bits < 8)
-        code = s.Let(fmt::format("BitwiseAnd({}, {})", code, number((1 << bits) - 1)));
-      parts += (parts.empty() ? "" : ", ") + s.Let(fmt::format("Unsqueeze({}, {})", code, axis));
+      if (low > 0) code = s.Of("Div", code, number(1 << low));
+      if (low + bits < 8) code = s.Of("BitwiseAnd", code, number((1 << bits) - 1));
+      parts += (parts.empty() ? "" : ", ") + s.Of("Unsqueeze", code, axis);
     }
-    const std::string apart = s.Let(fmt::format("Concat<axis = -1>({})", parts));
+    const std::string apart = s.Of("Concat<axis = -1>", parts);
     std::vector<int64_t> joined(rank, 0);
     joined.back() = -1;
-    codes = s.Let(fmt::format("Reshape({}, {})", apart, s.Ints(joined)));
+    codes = s.Of("Reshape", apart, s.Ints(joined));
   }
-  return s.Let(fmt::format("CastLike({}, {})", codes, like));
+  return s.Of("CastLike", codes, like);
 }
 
 std::string FirstColumns(Statements& s, const std::string& x, int64_t count) {
   const std::string begin = s.Ints({0}), end = s.Ints({count}), axis = s.Ints({1});
-  return s.Let(fmt::format("Slice({}, {}, {}, {})", x, begin, end, axis));
+  return s.Of("Slice", x, begin, end, axis);
 }
 
 // Weights [N, K] of 2, 4 or 8 bits: B [N, blocks, bytes of a block], with a scale and a zero point
@@ -196,7 +188,7 @@ Result<std::string> MatMulNBits(const ContribNode& node) {
         "bits is {}, block_size {}, N {} and K {}, expected 2, 4 or 8, 8 or more, and sizes", bits,
         size, n, k));
   }
-  const int64_t blocks = (k + size - 1) / size;
+  const int64_t blocks = CeilDiv(k, size);
   if (!node.Type("B").ElementCount().IsConstant(n * blocks * BytesOf(size, bits)) ||
       node.Type("B").dtype != Dtype::kU8) {
     return node.Fail(
@@ -204,37 +196,34 @@ Result<std::string> MatMulNBits(const ContribNode& node) {
                     TensorType{Dtype::kU8, {n, blocks, BytesOf(size, bits)}}.ToString()));
   }
   Statements s;
-  const std::string bytes =
-      s.Let(fmt::format("Reshape(B, {})", s.Ints({n, blocks, BytesOf(size, bits)})));
+  const std::string bytes = s.Of("Reshape", "B", s.Ints({n, blocks, BytesOf(size, bits)}));
   std::string codes = CodesIn(s, bytes, bits, "scales", 3);  // [N, blocks, size]
-  std::string scales = s.Let(fmt::format("Reshape(scales, {})", s.Ints({n, blocks})));
+  std::string scales = s.Of("Reshape", "scales", s.Ints({n, blocks}));
   std::string zeros;  // [N, blocks]
   if (node.Has("zero_points") && node.Type("zero_points").dtype == Dtype::kU8) {
-    const std::string rows =
-        s.Let(fmt::format("Reshape(zero_points, {})", s.Ints({n, BytesOf(blocks, bits)})));
+    const std::string rows = s.Of("Reshape", "zero_points", s.Ints({n, BytesOf(blocks, bits)}));
     zeros = FirstColumns(s, CodesIn(s, rows, bits, "scales", 2), blocks);
   } else if (node.Has("zero_points")) {
     const std::string shape = s.Ints({n, blocks});
-    zeros = s.Let(fmt::format("Reshape({}, {})", s.Let("CastLike(zero_points, scales)"), shape));
+    zeros = s.Of("Reshape", s.Let("CastLike(zero_points, scales)"), shape);
   } else {
     zeros = s.Number(static_cast<double>(int64_t{1} << (bits - 1)), "scales");
   }
   const std::string whole = s.Ints({n, -1});
   if (node.Has("g_idx")) {
-    codes = FirstColumns(s, s.Let(fmt::format("Reshape({}, {})", codes, whole)), k);
-    scales = s.Let(fmt::format("Gather<axis = 1>({}, g_idx)", scales));
-    if (node.Has("zero_points")) zeros = s.Let(fmt::format("Gather<axis = 1>({}, g_idx)", zeros));
+    codes = FirstColumns(s, s.Of("Reshape", codes, whole), k);
+    scales = s.Of("Gather<axis = 1>", scales, "g_idx");
+    if (node.Has("zero_points")) zeros = s.Of("Gather<axis = 1>", zeros, "g_idx");
   } else {
     const std::string axis = s.Ints({2});
-    scales = s.Let(fmt::format("Unsqueeze({}, {})", scales, axis));
-    if (node.Has("zero_points")) zeros = s.Let(fmt::format("Unsqueeze({}, {})", zeros, axis));
+    scales = s.Of("Unsqueeze", scales, axis);
+    if (node.Has("zero_points")) zeros = s.Of("Unsqueeze", zeros, axis);
   }
-  std::string weights = s.Let(fmt::format("Sub({}, {})", codes, zeros));
-  weights = s.Let(fmt::format("Mul({}, {})", weights, scales));
-  if (!node.Has("g_idx"))
-    weights = FirstColumns(s, s.Let(fmt::format("Reshape({}, {})", weights, whole)), k);
-  weights = s.Let(fmt::format("CastLike({}, A)", weights));
-  const std::string y = s.Let(fmt::format("MatMul(A, {})", s.Transposed(weights, 2)));
+  std::string weights = s.Of("Sub", codes, zeros);
+  weights = s.Of("Mul", weights, scales);
+  if (!node.Has("g_idx")) weights = FirstColumns(s, s.Of("Reshape", weights, whole), k);
+  weights = s.Of("CastLike", weights, "A");
+  const std::string y = s.Of("MatMul", "A", s.Transposed(weights, 2));
   s.Set("Y", fmt::format("Identity({})", s.Plus(y, node, "bias")));
   return s.text();
 }
@@ -264,30 +253,27 @@ Result<std::string> MatMulBnb4(const ContribNode& node) {
   }
   Statements s;
   const std::string column = s.Ints({-1, 1});
-  const std::string bytes = s.Let(fmt::format("Reshape(B, {})", column));
-  const std::string four = s.Let("Constant<value = uint8 {4}>()");
+  const std::string bytes = s.Of("Reshape", "B", column);
+  const std::string sixteen = s.Let("Constant<value = uint8 {16}>()");
   const std::string mask = s.Let("Constant<value = uint8 {15}>()");
-  const std::string high =
-      s.Let(fmt::format("BitShift<direction = \"RIGHT\">({}, {})", bytes, four));
-  const std::string low = s.Let(fmt::format("BitwiseAnd({}, {})", bytes, mask));
-  const std::string pairs = s.Let(fmt::format("Concat<axis = 1>({}, {})", high, low));
-  const std::string codes = s.Let(
-      fmt::format("Cast<to = 6>({})", s.Let(fmt::format("Reshape({}, {})", pairs, s.Ints({-1})))));
+  const std::string high = s.Of("Div", bytes, sixteen);
+  const std::string low = s.Of("BitwiseAnd", bytes, mask);
+  const std::string pairs = s.Of("Concat<axis = 1>", high, low);
+  const std::string codes = s.Of("Cast<to = 6>", s.Of("Reshape", pairs, s.Ints({-1})));
   const std::string numbers =
       s.Let(fmt::format("Constant<value = float[16] {{{}}}>()", type == 0 ? kFp4 : kNf4));
-  const std::string values = s.Let(fmt::format("Gather({}, {})", numbers, codes));
+  const std::string values = s.Of("Gather", numbers, codes);
   // The magnitude of each element's block.
-  const int64_t blocks = (n * k + size - 1) / size;
+  const int64_t blocks = CeilDiv(n * k, size);
   const std::string magnitudes =
-      s.Let(fmt::format("Reshape({}, {})", s.Let("Cast<to = 1>(absmax)"), s.Ints({blocks, 1})));
-  const std::string repeated =
-      s.Let(fmt::format("Expand({}, {})", magnitudes, s.Ints({blocks, size})));
-  const std::string flat = s.Let(fmt::format("Reshape({}, {})", repeated, s.Ints({-1})));
+      s.Of("Reshape", s.Let("Cast<to = 1>(absmax)"), s.Ints({blocks, 1}));
+  const std::string repeated = s.Of("Expand", magnitudes, s.Ints({blocks, size}));
+  const std::string flat = s.Of("Reshape", repeated, s.Ints({-1}));
   const std::string begin = s.Ints({0}), end = s.Ints({n * k});
-  const std::string each = s.Let(fmt::format("Slice({}, {}, {})", flat, begin, end));
-  const std::string product = s.Let(fmt::format("Mul({}, {})", values, each));
-  std::string weights = s.Let(fmt::format("CastLike({}, A)", product));
-  weights = s.Let(fmt::format("Reshape({}, {})", weights, s.Ints({n, k})));
+  const std::string each = s.Of("Slice", flat, begin, end);
+  const std::string product = s.Of("Mul", values, each);
+  std::string weights = s.Of("CastLike", product, "A");
+  weights = s.Of("Reshape", weights, s.Ints({n, k}));
   weights = s.Transposed(weights, 2);
   s.Set("Y", fmt::format("MatMul(A, {})", weights));
   return s.text();
@@ -297,10 +283,9 @@ Result<std::string> MulInteger(const ContribNode& node) {
   FUSEC_TRY(node.Require({"A", "B"}));
   Statements s;
   const auto centred = [&](const char* x, const char* zero_point) {
-    const std::string wide = s.Let(fmt::format("Cast<to = 6>({})", x));
+    const std::string wide = s.Of("Cast<to = 6>", x);
     if (!node.Has(zero_point)) return wide;
-    return s.Let(
-        fmt::format("Sub({}, {})", wide, s.Let(fmt::format("Cast<to = 6>({})", zero_point))));
+    return s.Of("Sub", wide, s.Of("Cast<to = 6>", zero_point));
   };
   const std::string a = centred("A", "A_zero_point"), b = centred("B", "B_zero_point");
   s.Set("C", fmt::format("Mul({}, {})", a, b));
@@ -367,7 +352,7 @@ constexpr ContribOp kOps[] = {
     {"MatMulBnb4 <N, K, block_size, quant_type, transB: int = 1, training_mode> (A, B, absmax) => "
      "(Y)",
      3, nullptr, &MatMulBnb4},
-    {"MulInteger (A, A_zero_point, B, B_zero_point) => (C)", 3, nullptr, &MulInteger},
+    {"MulInteger (A, A_zero_point, B, B_zero_point) => (C)", 1, nullptr, &MulInteger},
 };
 
 }  // namespace

@@ -17,16 +17,12 @@ Result<std::string> MurmurHash3(const ContribNode& node) {
   const auto word = [&](uint32_t value) {
     return s.Let(fmt::format("Constant<value = uint32 {{{}}}>()", value));
   };
-  const auto of = [&](const char* op, const std::string& a, const std::string& b) {
-    return s.Let(fmt::format("{}({}, {})", op, a, b));
-  };
   const auto shifted_right = [&](const std::string& x, uint32_t bits) {
-    return s.Let(fmt::format("BitShift<direction = \"RIGHT\">({}, {})", x, word(bits)));
+    return s.Of("BitShift<direction = \"RIGHT\">", x, word(bits));
   };
   const auto rotated = [&](const std::string& x, uint32_t bits) {
-    const std::string left =
-        s.Let(fmt::format("BitShift<direction = \"LEFT\">({}, {})", x, word(bits)));
-    return of("BitwiseOr", left, shifted_right(x, 32 - bits));
+    const std::string left = s.Of("BitShift<direction = \"LEFT\">", x, word(bits));
+    return s.Of("BitwiseOr", left, shifted_right(x, 32 - bits));
   };
   std::vector<std::string> blocks;
   if (bytes == 4) {
@@ -35,24 +31,22 @@ Result<std::string> MurmurHash3(const ContribNode& node) {
     const std::string bits = s.Let("BitCast<to = 13>(X)");
     const std::string low_bits = s.Let("Constant<value = uint64 {4294967295}>()");
     const std::string word_bits = s.Let("Constant<value = uint64 {32}>()");
-    const std::string low = of("BitwiseAnd", bits, low_bits);
-    const std::string high =
-        s.Let(fmt::format("BitShift<direction = \"RIGHT\">({}, {})", bits, word_bits));
-    for (const std::string& half : {low, high})
-      blocks.push_back(s.Let(fmt::format("Cast<to = 12>({})", half)));
+    const std::string low = s.Of("BitwiseAnd", bits, low_bits);
+    const std::string high = s.Of("BitShift<direction = \"RIGHT\">", bits, word_bits);
+    for (const std::string& half : {low, high}) blocks.push_back(s.Of("Cast<to = 12>", half));
   }
   std::string hash = word(static_cast<uint32_t>(node.Int("seed")));
   for (const std::string& block : blocks) {
-    const std::string k = of("Mul", block, word(0xcc9e2d51));
-    hash = of("BitwiseXor", hash, of("Mul", rotated(k, 15), word(0x1b873593)));
-    hash = of("Add", of("Mul", rotated(hash, 13), word(5)), word(0xe6546b64));
+    const std::string k = s.Of("Mul", block, word(0xcc9e2d51));
+    hash = s.Of("BitwiseXor", hash, s.Of("Mul", rotated(k, 15), word(0x1b873593)));
+    hash = s.Of("Add", s.Of("Mul", rotated(hash, 13), word(5)), word(0xe6546b64));
   }
-  hash = of("BitwiseXor", hash, word(static_cast<uint32_t>(bytes)));
-  hash = of("BitwiseXor", hash, shifted_right(hash, 16));
-  hash = of("Mul", hash, word(0x85ebca6b));
-  hash = of("BitwiseXor", hash, shifted_right(hash, 13));
-  hash = of("Mul", hash, word(0xc2b2ae35));
-  hash = of("BitwiseXor", hash, shifted_right(hash, 16));
+  hash = s.Of("BitwiseXor", hash, word(static_cast<uint32_t>(bytes)));
+  hash = s.Of("BitwiseXor", hash, shifted_right(hash, 16));
+  hash = s.Of("Mul", hash, word(0x85ebca6b));
+  hash = s.Of("BitwiseXor", hash, shifted_right(hash, 13));
+  hash = s.Of("Mul", hash, word(0xc2b2ae35));
+  hash = s.Of("BitwiseXor", hash, shifted_right(hash, 16));
   s.Set("Y", fmt::format("BitCast<to = {}>({})", node.Int("positive", 1) != 0 ? 12 : 6, hash));
   return s.text();
 }
@@ -62,11 +56,10 @@ Result<std::string> PairwiseDistances(const ContribNode& node) {
   if (metric != "euclidean" && metric != "sqeuclidean")
     return node.Fail("metric \"" + metric + "\" is not supported");
   Statements s;
-  const std::string a = s.Let(fmt::format("Unsqueeze(A, {})", s.Ints({1})));
-  const std::string difference = s.Let(fmt::format("Sub({}, B)", a));
-  const std::string square = s.Let(fmt::format("Mul({}, {})", difference, difference));
-  const std::string sum =
-      s.Let(fmt::format("ReduceSum<keepdims = 0>({}, {})", square, s.Ints({2})));
+  const std::string a = s.Of("Unsqueeze", "A", s.Ints({1}));
+  const std::string difference = s.Of("Sub", a, "B");
+  const std::string square = s.Of("Mul", difference, difference);
+  const std::string sum = s.Of("ReduceSum<keepdims = 0>", square, s.Ints({2}));
   s.Set("C", fmt::format("{}({})", metric == "euclidean" ? "Sqrt" : "Identity", sum));
   return s.text();
 }
@@ -75,18 +68,14 @@ Result<std::string> PairwiseDistances(const ContribNode& node) {
 Result<std::string> ComplexProduct(const ContribNode& node) {
   const bool conjugates = node.context().onnx_op() == "ComplexMulConj";
   Statements s;
-  const auto part = [&](const char* x, int i) {
-    return s.Let(fmt::format("Gather<axis = -1>({}, {})", x, s.Int(i)));
-  };
+  const auto part = [&](const char* x, int i) { return s.Of("Gather<axis = -1>", x, s.Int(i)); };
   const std::string a = part("A", 0), b = part("A", 1), c = part("B", 0), d = part("B", 1);
-  const auto of = [&](const char* op, const std::string& x, const std::string& y) {
-    return s.Let(fmt::format("{}({}, {})", op, x, y));
-  };
-  const std::string real = of(conjugates ? "Add" : "Sub", of("Mul", a, c), of("Mul", b, d));
-  const std::string imaginary = of(conjugates ? "Sub" : "Add", of("Mul", b, c), of("Mul", a, d));
+  const std::string real = s.Of(conjugates ? "Add" : "Sub", s.Of("Mul", a, c), s.Of("Mul", b, d));
+  const std::string imaginary =
+      s.Of(conjugates ? "Sub" : "Add", s.Of("Mul", b, c), s.Of("Mul", a, d));
   const std::string axis = s.Ints({-1});
-  const std::string x = s.Let(fmt::format("Unsqueeze({}, {})", real, axis));
-  const std::string y = s.Let(fmt::format("Unsqueeze({}, {})", imaginary, axis));
+  const std::string x = s.Of("Unsqueeze", real, axis);
+  const std::string y = s.Of("Unsqueeze", imaginary, axis);
   s.Set("C", fmt::format("Concat<axis = -1>({}, {})", x, y));
   return s.text();
 }
