@@ -20,11 +20,11 @@ constexpr int64_t kFewKeys = 32, kFewQueries = 16;
 // How many times fewer cycles tiles must take than a block program, by an estimate that no
 // measurement has confirmed.
 constexpr double kMargin = 3;
-// The most tiles of keys over which a warp with few queries may walk. Each tile takes about 1 us,
-// which is the latency of the copies of the next tile. So many tiles take about as long as the
-// launches of two products and a softmax; in both cases the GPU is mostly idle unless there are
-// many heads.
-constexpr int64_t kMostTilesOfFewQueries = 8;
+// Without clusters, the most keys over which a block with few queries may walk: 64 keys take about
+// 0.75 us, which is the latency of the copies of the next tile. So many keys take about as long as
+// the launches of two products and a softmax; in both cases the GPU is mostly idle unless there are
+// many heads. The blocks of a cluster share the keys.
+constexpr int64_t kMostKeysOfFewQueries = 512;
 constexpr int64_t kWholeVectors = 4;
 
 bool IsView(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kView; }
@@ -105,8 +105,8 @@ class AttentionGroup {
       const AttentionCycles cycles = EstimateCycles(sizes);
       if (cycles.by_block_program <= kMargin * cycles.by_tiles)
         return "there are few keys or queries, so tiles would be mostly empty";
-    } else if (sizes.queries < kFewQueries &&
-               sizes.keys > kMostTilesOfFewQueries * KeysOfTile(sizes)) {
+    } else if (!options_.has_clusters && sizes.queries < kFewQueries &&
+               sizes.keys > kMostKeysOfFewQueries) {
       return "a block would walk over all keys for few queries";
     }
     return "";

@@ -56,7 +56,9 @@ struct PassOptions {
   // these have tensor cores for f32 (TF32); otherwise 0.
   int64_t block_shared_bytes = 0;
   double float8_budget = kFloat8Budget;  // see float8_products.h
-  bool has_float8_products = true;       // whether every GPU of the targets has them
+  // Whether every GPU of the targets has products of fp8, and clusters of blocks.
+  bool has_float8_products = true;
+  bool has_clusters = true;
 };
 
 // An edge of the graph that a pass looked at and did not fuse. Values are given by name, since

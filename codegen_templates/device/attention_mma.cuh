@@ -34,15 +34,15 @@ __device__ __forceinline__ void LoadMatrices(unsigned (&first)[2], unsigned (&se
 template <class Shape>
 __device__ __forceinline__ void ReadKeys(const typename Shape::Tile& tile, int step,
                                          unsigned (&words)[Shape::kKeyPieces][2]) {
-  const int lane = threadIdx.x % 32;
+  const int lane = threadIdx.x % 32, first = FirstKeyOfWarp<Shape>();
 #pragma unroll
   for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
     if constexpr (kIsOfFloats<Shape::kArithmetic>) {
-      const unsigned* key = tile.keys.at(8 * piece + lane / 4, 8 * step);
+      const unsigned* key = tile.keys.at(first + 8 * piece + lane / 4, 8 * step);
       words[piece][0] = key[lane % 4];
       words[piece][1] = key[lane % 4 + 4];
     } else if (piece % 2 == 0) {
-      const int key = 8 * piece + lane / 16 * 8 + lane % 8;
+      const int key = first + 8 * piece + lane / 16 * 8 + lane % 8;
       LoadMatrices<false>(words[piece], words[piece + 1],
                           tile.keys.at(key, 8 * step + lane / 8 % 2 * 4));
     }
@@ -56,7 +56,7 @@ __device__ __forceinline__ void AddHalves(const typename Shape::Tile& tile,
                                           float (&sums)[1][Shape::kColumnPieces][4]) {
   constexpr Arithmetic kArithmetic = Shape::kArithmetic;
 #pragma unroll
-  for (int step = 0; step < Shape::kKeys / 16; ++step) {
+  for (int step = 0; step < Shape::kKeyPieces / 2; ++step) {
     unsigned a[1][4], b[Shape::kColumnPieces][2];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -64,10 +64,10 @@ __device__ __forceinline__ void AddHalves(const typename Shape::Tile& tile,
       a[0][i] = PackHalves<kArithmetic>(pair[i % 2 * 2], pair[i % 2 * 2 + 1]);
     }
     const int lane = threadIdx.x % 32;
+    const int key = FirstKeyOfWarp<Shape>() + 16 * step + lane % 16;
 #pragma unroll
     for (int piece = 0; piece < Shape::kColumnPieces; piece += 2) {
-      LoadMatrices<true>(b[piece], b[piece + 1],
-                         tile.values.at(16 * step + lane % 16, 4 * (piece + lane / 16)));
+      LoadMatrices<true>(b[piece], b[piece + 1], tile.values.at(key, 4 * (piece + lane / 16)));
     }
     MultiplyPieces<kArithmetic>(sums, a, b);
   }
@@ -90,7 +90,7 @@ __device__ __forceinline__ void AddFloatPieces(const typename Shape::Tile& tile,
     SplitWords<kArithmetic>(a[0], a_low[0]);
 #pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) {
-      const int key = 8 * step + threadIdx.x % 4 * 2;
+      const int key = FirstKeyOfWarp<Shape>() + 8 * step + threadIdx.x % 4 * 2;
       const int column = 8 * (kFirst + piece) + threadIdx.x % 32 / 4;
       b[piece][0] = *tile.values.at(key, column);
       b[piece][1] = *tile.values.at(key + 1, column);
@@ -150,7 +150,7 @@ struct WarpProducts {
                                                      unsigned (&words)[4]) {
     for (int i = 0; i < 4; ++i) {
       const int word = 8 * step + threadIdx.x % 4 + i / 2 * 4;
-      words[i] = *memory.queries.at(QueryInTile(i % 2 * 2), word);
+      words[i] = *memory.queries.at(QueryInTile<Shape>(i % 2 * 2), word);
     }
   }
 

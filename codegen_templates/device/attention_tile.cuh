@@ -6,7 +6,8 @@
 //
 // Each warp is responsible for 16 queries. Of every 8 keys or columns, a thread holds the two from
 // lane % 4 * 2 on: in places 0 and 1 for query lane / 4 of its warp, in places 2 and 3 for query
-// lane / 4 + 8.
+// lane / 4 + 8. Where there are few queries, several warps have the same queries, and each has a
+// part of the keys (attention_parts.cuh).
 
 // Rows in shared memory with 16 bytes of padding, so that the words that a warp reads together lie
 // in different banks.
@@ -20,43 +21,56 @@ struct alignas(16) PaddedRows {
   }
 };
 
-// The sizes of a kernel: kQueries queries per block, kKeys keys per tile, and shared memory for
-// kTiles tiles. Queries and keys have kDepth elements, values have kColumns; both are multiples of
-// 16. Products_ is WarpProducts (attention_mma.cuh) or WarpgroupProducts (attention_warpgroup.cuh).
+// The sizes of a kernel: kQueries queries per block, kKeys keys per tile, which are divided among
+// kKeyWarps warps, and shared memory for kTiles tiles. Queries and keys have kDepth elements,
+// values have kColumns; both are multiples of 16. Products_ is WarpProducts (attention_mma.cuh) or
+// WarpgroupProducts (attention_warpgroup.cuh).
 template <Arithmetic kArithmetic_, int kQueries_, int kKeys_, int kTiles, int kDepth_,
-          int kColumns_, class Products_>
+          int kColumns_, class Products_, int kKeyWarps_ = 1>
 struct AttentionShape {
   using Products = Products_;
   static constexpr Arithmetic kArithmetic = kArithmetic_;
-  static constexpr int kQueries = kQueries_, kKeys = kKeys_;
-  static constexpr int kThreads = 2 * kQueries;
+  static constexpr int kQueries = kQueries_, kKeys = kKeys_, kKeyWarps = kKeyWarps_;
+  static constexpr int kThreads = 2 * kQueries * kKeyWarps;
   static constexpr int kPerWord = kIsOfFloats<kArithmetic> ? 1 : 2;
   static constexpr int kDepthWords = kDepth_ / kPerWord;
   static constexpr int kSteps = kDepthWords / 8;  // of 8 words along the depth
-  static constexpr int kKeyPieces = kKeys / 8;
-  static constexpr int kColumnPieces = kColumns_ / 8;
+  static constexpr int kColumns = kColumns_;
+  static constexpr int kKeyPieces = kKeys / kKeyWarps / 8;  // of 8 keys, per warp
+  static constexpr int kColumnPieces = kColumns / 8;
   static constexpr int kRows = 2;    // queries of a thread
   static constexpr int kPlaces = 4;  // elements of a thread in 8 columns
 
   struct Tile {
     typename Products::template Rows<kKeys, kDepthWords> keys;
-    typename Products::template Rows<kKeys, kColumns_ / kPerWord> values;
+    typename Products::template Rows<kKeys, kColumns / kPerWord> values;
   };
   struct Memory {
     typename Products::template Rows<kQueries, kDepthWords> queries;
     Tile tiles[kTiles];  // with two, one is filled while the other is used
   };
   // The results, which overwrite the Memory at the end.
-  using Results = PaddedRows<kQueries, kColumns_ / kPerWord>;
+  using Results = PaddedRows<kQueries, kColumns / kPerWord>;
 };
 
-// The query and the column (or key) of this thread's element at `place` (0 to 3), counted from the
+// The first key of a tile that this thread's warp uses.
+template <class Shape>
+__device__ __forceinline__ int FirstKeyOfWarp() {
+  return threadIdx.x / 32 % Shape::kKeyWarps * (8 * Shape::kKeyPieces);
+}
+
+// The query, the column and the key of this thread's element at `place` (0 to 3), counted from the
 // beginning of the tile.
+template <class Shape>
 __device__ __forceinline__ int QueryInTile(int place) {
-  return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + place / 2 * 8;
+  return threadIdx.x / 32 / Shape::kKeyWarps * 16 + threadIdx.x % 32 / 4 + place / 2 * 8;
 }
 __device__ __forceinline__ int ColumnInTile(int piece, int place) {
   return piece * 8 + threadIdx.x % 4 * 2 + place % 2;
+}
+template <class Shape>
+__device__ __forceinline__ int KeyInTile(int piece, int place) {
+  return FirstKeyOfWarp<Shape>() + ColumnInTile(piece, place);
 }
 
 // The score of a key that does not exist: minus infinity.
@@ -94,8 +108,8 @@ __device__ __forceinline__ void MultiplyPlainly(const typename Shape::Memory& me
   for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) {
     plain[i] = 0.0f;
     for (int word = 0; word < Shape::kDepthWords; ++word) {
-      const unsigned query = *memory.queries.at(QueryInTile(i % 4), word);
-      const unsigned key = *tile.keys.at(ColumnInTile(i / 4, i % 4), word);
+      const unsigned query = *memory.queries.at(QueryInTile<Shape>(i % 4), word);
+      const unsigned key = *tile.keys.at(KeyInTile<Shape>(i / 4, i % 4), word);
       for (int half = 0; half < Shape::kPerWord; ++half) {
         plain[i] +=
             NumberIn<Shape::kArithmetic>(query, half) * NumberIn<Shape::kArithmetic>(key, half);
@@ -179,7 +193,7 @@ __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
 #pragma unroll
   for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) plain[i] = weights[i / 4][i % 4];
 #pragma unroll 1
-  for (int key = 0; key < Shape::kKeys; ++key) {
+  for (int key = 0; key < 8 * Shape::kKeyPieces; ++key) {
     const int owner = threadIdx.x % 32 / 4 * 4 + key % 8 / 2;
     const float first = __shfl_sync(~0u, plain[key / 8 * 4 + key % 2], owner);
     const float second = __shfl_sync(~0u, plain[key / 8 * 4 + key % 2 + 2], owner);
@@ -188,7 +202,8 @@ __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
 #pragma unroll
       for (int place = 0; place < 4; ++place) {
         const int column = ColumnInTile(piece, place);
-        const unsigned word = *tile.values.at(key, column / Shape::kPerWord);
+        const unsigned word =
+            *tile.values.at(FirstKeyOfWarp<Shape>() + key, column / Shape::kPerWord);
         sums[0][piece][place] += (place < 2 ? first : second) *
                                  NumberIn<Shape::kArithmetic>(word, column % Shape::kPerWord);
       }
@@ -367,7 +382,7 @@ __device__ __forceinline__ const typename Shape::Results& ShareResults(
     for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
       const float low = sums.values[0][piece][2 * row], high = sums.values[0][piece][2 * row + 1];
       const int column = ColumnInTile(piece, 0);
-      unsigned* words = results.at(QueryInTile(2 * row), column / Shape::kPerWord);
+      unsigned* words = results.at(QueryInTile<Shape>(2 * row), column / Shape::kPerWord);
       if constexpr (kIsOfFloats<Shape::kArithmetic>) {
         words[0] = __float_as_uint(low);
         words[1] = __float_as_uint(high);

@@ -15,6 +15,7 @@ struct LaunchShape {
   int64_t rows = 0;            // the fewest rows per block, if blocks compute rows
   int64_t chunk = 0;           // elements per block, on the CPU
   int cluster_blocks = 0;      // blocks that split sums, on a GPU with clusters
+  int key_warps = 0;           // warps that share the keys of a query, in attention on a GPU
   Team team = Team::kPlanned;  // who reduces a row, on a GPU
 
   bool operator==(const LaunchShape&) const = default;

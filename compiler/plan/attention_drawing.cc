@@ -21,13 +21,28 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
     heads.push_back(PartInWords(tile == 0 ? "keys" : "", tile, drawn.keys));
   if (tiles > kDrawnTiles) heads.push_back("...");
   std::vector<DrawnRow> rows;
+  const bool splits_keys = drawn.key_warps > 1;
   for (int i = 0; i < drawn.queries / own; ++i) {
     DrawnRow row{PartInWords("queries", i, own), {}, ""};
-    for (const std::string& head : heads)
-      row.cells.push_back(head == "..." ? head : fmt::format("{} {}", who, i));
+    for (size_t tile = 0; tile < heads.size(); ++tile) {
+      const std::string cell =
+          !splits_keys ? fmt::format("{} {}", who, i)
+          : drawn.cluster_blocks == 1
+              ? fmt::format("{}s 0..{}", who, drawn.key_warps - 1)
+              : fmt::format("block {}", tile % static_cast<size_t>(drawn.cluster_blocks));
+      row.cells.push_back(heads[tile] == "..." ? heads[tile] : cell);
+    }
     rows.push_back(std::move(row));
   }
   DrawBox(heads, std::move(rows), drawing);
+  if (splits_keys) {
+    const bool is_cluster = drawn.cluster_blocks > 1;
+    drawing.push_back(fmt::format(
+        "Each of {} warps has {} keys of a tile{}.", drawn.key_warps, drawn.keys / drawn.key_warps,
+        is_cluster ? fmt::format(", each block one of {} tiles", drawn.cluster_blocks) : ""));
+    drawing.push_back(
+        fmt::format("Warp 0{} joins the sums of all.", is_cluster ? " of block 0" : ""));
+  }
   drawing.push_back(fmt::format(
       "{} bytes of shared memory{}:", drawn.shared_bytes(),
       drawn.by_warpgroups ? ", in panels of 128 bytes per row" : ", each row padded by 16"));

@@ -10,7 +10,8 @@ namespace fusec {
 
 // The shared memory of an attention block (AttentionShape::Memory): its queries, and two tiles of
 // keys and values, or one if there is only one. Sizes of rows are in bytes and include their
-// padding.
+// padding. The keys of a tile are divided among key_warps warps, the tiles among cluster_blocks
+// blocks.
 struct DrawnAttention {
   int queries = 0, keys = 0;
   int64_t key_row = 0;  // also the size of a query's row
@@ -18,6 +19,7 @@ struct DrawnAttention {
   bool by_warpgroups = false;
   std::optional<int64_t> tiles;  // the number of key tiles, if known
   bool has_softmax = true;
+  int key_warps = 1, cluster_blocks = 1;
 
   int64_t tile_bytes() const { return keys * (key_row + value_row); }
   int tiles_in_memory() const { return tiles == 1 ? 1 : 2; }

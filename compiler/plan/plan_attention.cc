@@ -5,11 +5,10 @@
 
 #include "compiler/kernel/fold.h"
 #include "compiler/kernel/idioms.h"
-#include "compiler/plan/attention_drawing.h"
 #include "compiler/plan/attention_mask.h"
+#include "compiler/plan/attention_tiling.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/tile_copier.h"
-#include "compiler/region/attention_parts.h"
 #include "compiler/region/attention_tiles.h"
 #include "compiler/region/block_stages.h"
 #include "compiler/support/check.h"
@@ -18,10 +17,7 @@ namespace fusec {
 
 namespace {
 
-constexpr int kThreadsPerQuery = 2;    // a warp computes 16 queries
 constexpr int kResidentThreads = 512;  // per multiprocessor, if registers allow it
-constexpr int kPanelElements = 64;     // 16-bit elements per row of a panel
-constexpr int kWarpgroupThreads = 128;
 constexpr int64_t kNeighbours = 2;     // consecutive elements of a row per thread
 constexpr int64_t kPaddingBytes = 16;  // after each row in shared memory
 
@@ -38,34 +34,32 @@ class AttentionPlanner {
         options_(options),
         builder_(builder),
         lowering_(region, builder),
-        copier_(region, builder, lowering_) {
-    for (const auto& node : region.body->nodes) {
-      if (auto parts = FindAttention(*node)) parts_ = *std::move(parts);
-    }
-    FUSEC_CHECK(parts_.values != nullptr, "no attention in " + PrintNode(region));
+        copier_(region, builder, lowering_),
+        parts_(AttentionOf(region)),
+        tiling_(TileAttention(parts_, builder.ranges(), options, builder.shape())) {
     const Shape& shape = parts_.values->result()->type.shape;
     heads_ = Shape(shape.begin(), shape.end() - 2);
     queries_ = shape[shape.size() - 2];
     columns_ = *shape.back().AsConstant();
     keys_ = parts_.scores->result()->type.shape.back();
     depth_ = *MatMulDepth(*parts_.scores).AsConstant();
-    sizes_ = SizesOf(parts_, builder.ranges(), options.matmul_precision);
-    block_size_ = builder.shape().block_size > 0 ? builder.shape().block_size
-                                                 : kThreadsPerQuery * QueriesOfBlock(sizes_);
-    while (SharedBytes() > options.gpu->block_shared_bytes) block_size_ /= 2;
   }
 
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
     for (const char* file : {"half.cuh", "vector.cuh", "async_copy.cuh", "tensor_core.cuh"})
       builder_.Use(file);
-    if (ByWarpgroups()) builder_.Use("warpgroup.cuh");
+    if (by_warpgroups()) builder_.Use("warpgroup.cuh");
     builder_.Use("attention_tile.cuh");
-    builder_.Use(ByWarpgroups() ? "attention_warpgroup.cuh" : "attention_mma.cuh");
+    builder_.Use(by_warpgroups() ? "attention_warpgroup.cuh" : "attention_mma.cuh");
+    if (tiling_.splits_keys()) {
+      builder_.Use("block_cluster.cuh");
+      builder_.Use("attention_parts.cuh");
+    }
     OpenBlock();
     diagonal_ = FindDiagonal(region_, parts_, builder_, Product(heads_));
     StageQueries();
-    if (HasOneTile())
+    if (tiling_.has_one_tile)
       PlanScores();
     else
       WalkKeys();
@@ -77,36 +71,16 @@ class AttentionPlanner {
  private:
   Dtype dtype() const { return parts_.values->result()->type.dtype; }
   bool is_float() const { return dtype() == Dtype::kF32; }
-  // Whether four warps compute products together, from panels in shared memory (warpgroup.cuh).
-  bool ByWarpgroups() const {
-    return options_.gpu->has.warpgroup_products && !is_float() && depth_ % kPanelElements == 0 &&
-           columns_ % kPanelElements == 0 && block_size_ % kWarpgroupThreads == 0 &&
-           sizes_.keys > kPanelElements / 2;
-  }
-  int tile_queries() const { return block_size_ / kThreadsPerQuery; }
-  int tile_keys() const { return ByWarpgroups() ? kPanelElements : KeysOfTile(sizes_); }
-  // Whether one tile holds all keys, and there is at least one key.
-  bool HasOneTile() const {
-    return sizes_.keys <= tile_keys() && builder_.ranges().IntervalOf(keys_).low > 0;
-  }
-  DrawnAttention Tiles() const {
-    const int64_t padding = ByWarpgroups() ? 0 : kPaddingBytes;  // panels have none
-    const auto row = [&](int64_t n) { return InSteps(n) * DtypeBytes(dtype()) + padding; };
-    const auto tiles = HasOneTile() ? std::optional<int64_t>(1)
-                                    : CeilDiv(keys_, tile_keys(), builder_.ranges()).AsConstant();
-    return {tile_queries(), tile_keys(), row(depth_),       row(columns_),
-            ByWarpgroups(), tiles,       parts_.has_softmax};
-  }
-  int SharedBytes() const { return Tiles().shared_bytes(); }
+  int tile_queries() const { return tiling_.memory.queries; }
+  int tile_keys() const { return tiling_.memory.keys; }
+  bool by_warpgroups() const { return tiling_.memory.by_warpgroups; }
+  int cluster_blocks() const { return tiling_.memory.cluster_blocks; }
   CExpr Own(const std::string& name, int64_t value, const std::string& comment) {
     return builder_.expressions().Constant(name, value, comment);
   }
-  CExpr TileQueries() { return Own("tile_queries", tile_queries(), "queries per block"); }
-  CExpr TileKeys() { return Own("tile_keys", tile_keys(), "keys per tile"); }
-  CExpr TilesInMemory() {
-    return Own("tiles", Tiles().tiles_in_memory(),
-               HasOneTile() ? "tile of all keys and values" : "tiles in shared memory");
-  }
+  CExpr TileQueries() { return TileQueriesName(tiling_, builder_); }
+  CExpr TileKeys() { return TileKeysName(tiling_, builder_); }
+  CExpr TilesInMemory() { return TilesInMemoryName(tiling_, builder_); }
   Expr Let(const std::string& name, const CExpr& value, const Expr& extent) {
     builder_.AppendLet(name, value);
     return builder_.DefineVariable(name, 0, extent - 1);
@@ -121,24 +95,20 @@ class AttentionPlanner {
 
   void OpenBlock() {
     KernelPlan& plan = builder_.plan();
-    plan.block_size = block_size_;
+    plan.block_size = tiling_.block_size();
     const Expr tiles = CeilDiv(queries_, tile_queries(), builder_.ranges());
-    plan.blocks = Product(heads_) * tiles;
-    plan.shared_bytes = SharedBytes();
-    plan.drawing = DrawAttention(Tiles());
+    plan.cluster_blocks = cluster_blocks();
+    plan.blocks = Product(heads_) * tiles * cluster_blocks();
+    plan.shared_bytes = tiling_.memory.shared_bytes();
+    plan.drawing = DrawAttention(tiling_.memory);
     if (!is_float() && depth_ <= 64 && columns_ <= 64)
       plan.blocks_together = kResidentThreads / plan.block_size;
     plan.launch_in_words =
-        "a block computes " + std::to_string(tile_queries()) + " queries of a head";
-    const CExpr depth =
-        Own("depth", InSteps(depth_), "elements of a query and a key, in shared memory");
-    const CExpr columns =
-        Own("columns", InSteps(columns_), "elements of a value, in shared memory");
-    builder_.Append(Statement::Using(
-        "Shape",
-        Template("AttentionShape", {TensorCoreArithmetic(dtype(), options_.matmul_precision),
-                                    TileQueries(), TileKeys(), TilesInMemory(), depth, columns,
-                                    ByWarpgroups() ? "WarpgroupProducts" : "WarpProducts"})));
+        (cluster_blocks() > 1 ? fmt::format("a cluster of {}", cluster_blocks()) : "a block") +
+        fmt::format(" computes {} queries of a head", tile_queries());
+    const CExpr block =
+        DeclareShape(tiling_, TensorCoreArithmetic(dtype(), options_.matmul_precision), depth_,
+                     columns_, builder_);
     DeclareSharedMemory(builder_);
     const CExpr tile_count = TileCount("query_tiles", tiles, queries_, Queries(), TileQueries(),
                                        "tiles of queries per head");
@@ -146,11 +116,11 @@ class AttentionPlanner {
       // With a causal mask, the last queries have the most keys. They start first, so that all
       // blocks end at about the same time.
       const CExpr heads = builder_.Write(Product(heads_), CountOf("heads", "heads of the queries"));
-      Let("head", "blockIdx.x" % heads, Product(heads_));
-      Let("first_query", (tile_count - 1 - "blockIdx.x" / heads) * TileQueries(), queries_);
+      Let("head", block % heads, Product(heads_));
+      Let("first_query", (tile_count - 1 - block / heads) * TileQueries(), queries_);
     } else {
-      Let("head", "blockIdx.x" / tile_count, Product(heads_));
-      Let("first_query", "blockIdx.x" % tile_count * TileQueries(), queries_);
+      Let("head", block / tile_count, Product(heads_));
+      Let("first_query", block % tile_count * TileQueries(), queries_);
     }
     head_ = Coordinates(builder_, Variable("head"), heads_, "head");
     if (InSteps(depth_) != depth_ || InSteps(columns_) != columns_) {
@@ -180,15 +150,15 @@ class AttentionPlanner {
   void StageQueries() {
     const Node& scores = *parts_.scores;
     builder_.Blank();
-    builder_.Comment(HasOneTile() ? "The queries of this block, and all keys and values."
-                                  : "The queries of this block.");
+    builder_.Comment(tiling_.has_one_tile ? "The queries of this block, and all keys and values."
+                                          : "The queries of this block.");
     bool copies = copier_.Stage(
         {"query", scores.operand(0), "first_query", queries_, Queries(), tile_queries(),
          TileQueries(), depth_, "memory.queries", [&](const Expr& row, const Expr& element) {
            return MatMulOperandIndex(scores, 0, At(scores.result(), row, 0), element);
          }});
     bool all_are_copies = copies;
-    if (HasOneTile()) {
+    if (tiling_.has_one_tile) {
       Let("first_key", 0, keys_);
       builder_.Append(Statement::Declare(CExpr::Type("Shape::Tile&"), "here", "memory.tiles[0]"));
       for (const TileRows& rows : {Keys("here"), Values("here")}) {
@@ -202,7 +172,7 @@ class AttentionPlanner {
       builder_.AppendCall("AwaitCopies<0>()");
     }
     // wgmma sees asynchronous copies, but needs a fence for what threads store.
-    if (ByWarpgroups() && !all_are_copies) builder_.AppendCall("ShowTensorCores()");
+    if (by_warpgroups() && !all_are_copies) builder_.AppendCall("ShowTensorCores()");
     builder_.AppendCall("__syncthreads()");
     builder_.Append(Statement::Declare("const auto", "queries", "TakeQueries<Shape>(memory)"));
     builder_.Append(Statement::Declare("AttentionSums<Shape>", "attention"));
@@ -213,8 +183,12 @@ class AttentionPlanner {
     builder_.Comment(
         "Loop over tiles of keys and values. The next tile is copied while one is used.");
     const Expr tiles = CeilDiv(keys_, tile_keys(), builder_.ranges());
-    const CExpr tile_count =
+    CExpr tile_count =
         TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "tiles of keys and values");
+    if (tiling_.splits_keys()) {
+      Let("own_tiles", Call("Cluster::CountTiles", {tile_count}), tiles + 1);
+      tile_count = "own_tiles";
+    }
     builder_.Open();
     builder_.DefineVariable("tile", 0, tiles);
     builder_.Comment(
@@ -224,12 +198,18 @@ class AttentionPlanner {
     StageTile(tile_count);
     builder_.AppendCall("CloseCopies()");
     builder_.AppendIf("tile == 0", "continue");
-    Let("first_key", "tile - 1" * TileKeys(), keys_);
+    Let("first_key", FirstKey("tile - 1"), keys_);
     builder_.Append(
         Statement::Declare(CExpr::Type("const Shape::Tile&"), "here",
                            CExpr("memory.tiles")[("tile" - CExpr(1)) % TilesInMemory()]));
     PlanScores();
     builder_.CloseFor(IntLoopHeader("tile", 0, "tile" <= tile_count));
+  }
+
+  // The first key of the block's tile number `tile`.
+  CExpr FirstKey(const CExpr& tile) {
+    return tiling_.splits_keys() ? Call(Template("Cluster::FirstKey", {"Shape"}), {tile})
+                                 : tile * TileKeys();
   }
 
   TileRows Keys(const CExpr& tile) {
@@ -265,20 +245,21 @@ class AttentionPlanner {
 
   void StageTile(const CExpr& tile_count) {
     builder_.Open(/*is_branch=*/true);
-    Let("first_key", "tile" * TileKeys(), keys_);
+    Let("first_key", FirstKey("tile"), keys_);
     builder_.Append(Statement::Declare(CExpr::Type("Shape::Tile&"), "next",
                                        CExpr("memory.tiles")["tile" % TilesInMemory()]));
     const bool copies_keys = copier_.Stage(Keys("next")),
                copies_values = copier_.Stage(Values("next"));
     // wgmma sees asynchronous copies, but needs a fence for what threads store.
-    if (ByWarpgroups() && !(copies_keys && copies_values)) builder_.AppendCall("ShowTensorCores()");
+    if (by_warpgroups() && !(copies_keys && copies_values))
+      builder_.AppendCall("ShowTensorCores()");
     builder_.CloseIf("tile" < tile_count);
   }
 
   void PlanScores() {
     builder_.Blank();
     builder_.Append(Statement::Declare("float", "tile_scores[Shape::kKeyPieces][Shape::kPlaces]"));
-    if (!diagonal_ || HasOneTile()) return TakeTile(std::nullopt);
+    if (!diagonal_ || tiling_.has_one_tile) return TakeTile(std::nullopt);
     // Only in tiles that the diagonal crosses, each element has to check on which side it is.
     const auto branch = [&](const std::optional<bool>& is_below) {
       builder_.Open(/*is_branch=*/true);
@@ -307,8 +288,8 @@ class AttentionPlanner {
                                           "reduce_max, sub, exp, reduce_sum, matmul"
                                         : "These weights times the values: matmul");
     // A tile that the diagonal crosses, or that is below it, can be hidden only by a further mask.
-    const bool masked =
-        !HasOneTile() && CountMasks(parts_) > (diagonal_ && is_below.value_or(true) ? 1 : 0);
+    const bool masked = !tiling_.has_one_tile &&
+                        CountMasks(parts_) > (diagonal_ && is_below.value_or(true) ? 1 : 0);
     const std::string what = parts_.has_softmax ? "Tile" : "Values";
     builder_.AppendCall(Call(Template(masked ? "AddMasked" + what : "Add" + what, {"Shape"}),
                              {"here", "tile_scores", "attention"}));
@@ -323,7 +304,8 @@ class AttentionPlanner {
     if (IsMultiple(keys_, kNeighbours))
       ForPairs(whole, is_below);
     else
-      ForElements("key_row", tile_keys(), "Shape::kKeyPieces", "first_key", keys_, KeyCount(),
+      ForElements("key_row", tile_keys() / tiling_.memory.key_warps, "Shape::kKeyPieces",
+                  "first_key", keys_, KeyCount(),
                   [&](const Expr& query, const Expr& key, const CExpr& unclamped) {
                     FinishScore(query, key, "place", unclamped, whole, is_below);
                   });
@@ -358,11 +340,12 @@ class AttentionPlanner {
     builder_.DefineVariable("row", 0, 1);
     const CExpr first_place = "row" * neighbours;
     const Expr query =
-        LetWithin(builder_, "query_row", "first_query" + Call("QueryInTile", {first_place}),
-                  queries_, Queries(), tile_queries());
+        LetWithin(builder_, "query_row",
+                  "first_query" + Call(Template("QueryInTile", {"Shape"}), {first_place}), queries_,
+                  Queries(), tile_queries());
     builder_.Open();
-    builder_.DefineVariable("piece", 0, tile_keys() / 8 - 1);
-    CExpr pair = ("first_key" + CExpr("ColumnInTile(piece, 0)")) / neighbours;
+    builder_.DefineVariable("piece", 0, tile_keys() / tiling_.memory.key_warps / 8 - 1);
+    CExpr pair = ("first_key" + CExpr("KeyInTile<Shape>(piece, 0)")) / neighbours;
     if (!whole) {
       const CExpr last = builder_.Write(keys_, Only(KeyCount())) / neighbours - 1;
       pair = Min(WriteSize(builder_, pair), WriteSize(builder_, last));
@@ -372,7 +355,7 @@ class AttentionPlanner {
     builder_.expressions().NameFactor("key_pair", kNeighbours, neighbours);
     builder_.OpenLanes({"lane", kNeighbours, true, "#pragma unroll", neighbours});
     FinishScore(query, Variable("key_pair") * kNeighbours + Variable("lane"), first_place + "lane",
-                "first_key" + CExpr("ColumnInTile(piece, lane)"), whole, is_below);
+                "first_key" + CExpr("KeyInTile<Shape>(piece, lane)"), whole, is_below);
     builder_.CloseLanes();
     builder_.CloseFor(IntLoopHeader("piece", 0, "piece < Shape::kKeyPieces"), "#pragma unroll");
     builder_.CloseFor(IntLoopHeader("row", 0, "row < Shape::kRows"), "#pragma unroll");
@@ -386,11 +369,12 @@ class AttentionPlanner {
       function_ref<void(const Expr& query, const Expr& column, const CExpr& unclamped)> body) {
     builder_.Open();
     builder_.DefineVariable("place", 0, 3);
-    const Expr query = LetWithin(builder_, "query_row", "first_query + QueryInTile(place)",
+    const Expr query = LetWithin(builder_, "query_row", "first_query + QueryInTile<Shape>(place)",
                                  queries_, Queries(), tile_queries());
     builder_.Open();
     builder_.DefineVariable("piece", 0, tile / 8 - 1);
-    const CExpr in_tile = "ColumnInTile(piece, place)";
+    const CExpr in_tile = first.empty() ? "ColumnInTile(piece, place)"  // of the values
+                                        : "KeyInTile<Shape>(piece, place)";
     const CExpr place = first.empty() ? in_tile : first + in_tile;
     const Expr column = LetWithin(builder_, name, place, extent, extent_name, tile);
     body(query, column, place);
@@ -407,6 +391,10 @@ class AttentionPlanner {
       value = value->producer->operand(0);
     }
     builder_.Blank();
+    if (tiling_.splits_keys()) {
+      builder_.Comment("The first warp joins the sums over all parts of the keys.");
+      builder_.Open(/*is_branch=*/true);
+    }
     std::vector<std::string> words;
     if (parts_.has_softmax) words.push_back("div");
     if (parts_.guard) words.push_back("isnan, where");
@@ -416,7 +404,7 @@ class AttentionPlanner {
     if (parts_.has_softmax)
       builder_.AppendCall(parts_.guard ? "DivideByTotalsOrZero<Shape>(attention)"
                                        : "DivideByTotals<Shape>(attention)");
-    if (value->producer == parts_.values && StoreVectors(views)) return;
+    if (!tiling_.splits_keys() && value->producer == parts_.values && StoreVectors(views)) return;
     ForElements(
         "column", static_cast<int>(InSteps(columns_)), "Shape::kColumnPieces", {}, columns_,
         ValueColumns(), [&](const Expr& query, const Expr& column, const CExpr& unclamped) {
@@ -426,7 +414,8 @@ class AttentionPlanner {
           lowering_.Bind(parts_.values->result(), index, {"attended", dtype()});
           CExpr inside;
           if (!IsMultiple(queries_, tile_queries()))
-            inside = "first_query + QueryInTile(place)" < builder_.Write(queries_, Only(Queries()));
+            inside = "first_query + QueryInTile<Shape>(place)" <
+                     builder_.Write(queries_, Only(Queries()));
           if (InSteps(columns_) != columns_)
             inside = And(inside, unclamped < builder_.Write(columns_, Only(ValueColumns())));
           if (!inside.empty()) builder_.Open(/*is_branch=*/true);
@@ -434,6 +423,10 @@ class AttentionPlanner {
                           lowering_.Evaluate(value, index));
           if (!inside.empty()) builder_.CloseIf(inside);
         });
+    if (!tiling_.splits_keys()) return;
+    builder_.CloseIf(
+        Call(Template("JoinKeyParts", {"Shape", "Cluster", parts_.has_softmax ? "true" : "false"}),
+             {"attention", "memory", builder_.Write(queries_, Only(Queries())) - "first_query"}));
   }
 
   // Stores the results through shared memory, in vectors. The result is made of them by `views`.
@@ -441,7 +434,8 @@ class AttentionPlanner {
   bool StoreVectors(ArrayRef<const Node*> views) {
     const int64_t lanes = std::gcd<int64_t>(columns_, 16 / DtypeBytes(dtype()));
     const int64_t row_bytes = InSteps(columns_) * DtypeBytes(dtype()) + kPaddingBytes;
-    if (lanes * DtypeBytes(dtype()) % 4 != 0 || tile_queries() * row_bytes > SharedBytes())
+    if (lanes * DtypeBytes(dtype()) % 4 != 0 ||
+        tile_queries() * row_bytes > tiling_.memory.shared_bytes())
       return false;
     const Value* result = region_.result(0);
     Ranges ranges = builder_.ranges();
@@ -479,12 +473,11 @@ class AttentionPlanner {
   KernelBuilder& builder_;
   RegionLowering lowering_;
   TileCopier copier_;
-  AttentionParts parts_;
+  const AttentionParts parts_;
+  const AttentionTiling tiling_;
   Shape heads_;  // the leading dims
   Exprs head_;
   Expr queries_, keys_;
-  AttentionSizes sizes_;
-  int block_size_ = 0;
   int64_t depth_ = 0, columns_ = 0;
   std::optional<Expr> diagonal_;  // see FindDiagonal
   bool reads_product_ = false;    // whether the last written scores read the product

@@ -7,6 +7,7 @@
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/recurrence.h"
 #include "compiler/kernel/fold.h"
+#include "compiler/plan/attention_tiling.h"
 #include "compiler/plan/matmul/choose_schedules.h"
 #include "compiler/plan/matmul/plan_schedule.h"
 #include "compiler/plan/plan_region.h"
@@ -35,6 +36,10 @@ constexpr int kLongRowBlockSize = 128;
 // The batch size (or the product of all symbols of a size) for which a batch-invariant kernel is
 // planned: between a single request and the large batches of ranking.
 constexpr double kUsualBatch = 256;
+// Queries of attention per multiprocessor up to which warps share keys, because blocks of 64
+// queries would leave most multiprocessors without work (2026-11-29-h200-few-queries.txt).
+// Warpgroups multiply faster than warps.
+constexpr int64_t kSplitQueriesTogether = 16, kSplitQueriesOfWarpgroups = 4;
 // Blocks of a product with adapter slots per multiprocessor.
 constexpr int64_t kSlotBlocksTogether = 2;
 using Team = LaunchShape::Team;
@@ -83,6 +88,7 @@ std::string KernelChoice::Suffix() const {
   if (shape.rows > 0) suffix += "_rows_" + std::to_string(shape.rows);
   if (shape.chunk > 0) suffix += "_chunk_" + std::to_string(shape.chunk);
   if (shape.cluster_blocks > 0) suffix += "_cluster_" + std::to_string(shape.cluster_blocks);
+  if (shape.key_warps > 0) suffix += "_key_warps_" + std::to_string(shape.key_warps);
   return suffix;
 }
 
@@ -98,6 +104,7 @@ std::string KernelChoice::Words() const {
   if (shape.chunk > 0) words.push_back("blocks of " + number(shape.chunk) + " elements");
   if (shape.cluster_blocks > 0)
     words.push_back("clusters of " + number(shape.cluster_blocks) + " blocks");
+  if (shape.key_warps > 0) words.push_back("keys over " + number(shape.key_warps) + " warps");
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text.empty() ? "as planned" : text;
@@ -121,6 +128,10 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
     size_ = SizesOfRecurrence(*region.body->nodes.back()).batch;
   if (const Node* reduction = class_ == RegionClass::kRowReduction ? ReductionOf(region) : nullptr)
     size_ = reduction->result()->type.ElementCount();
+  if (class_ == RegionClass::kAttention) {  // queries of all heads
+    const Shape& shape = AttentionOf(region).values->result()->type.shape;
+    size_ = Product(Shape(shape.begin(), shape.end() - 1));
+  }
   if (class_ == RegionClass::kSlotMatMul) {
     const Shape& shape = SlotProductOf(region).result()->type.shape;
     size_ = Product(Shape(shape.begin(), shape.end() - 1));
@@ -170,6 +181,7 @@ std::vector<Variant> RegionKernels::PlannedBySize() const {
   if (class_ == RegionClass::kRowReduction && options_.target == TargetKind::kGpu)
     return PlannedRows();
   if (class_ == RegionClass::kSlotMatMul) return PlannedSlots();
+  if (class_ == RegionClass::kAttention) return PlannedKeys();
   if (!product_) return {Variant()};
   MatMulRanges ranges(library_ ? 1 : 0);
   if (HasTensorCores(options_))
@@ -240,6 +252,30 @@ std::vector<Variant> RegionKernels::PlannedSlots() const {
   first.by_waves = true;
   variants.insert(variants.begin(), shared);
   return variants;
+}
+
+// As long as tiles of queries are too few for the GPU, warps share the keys of a query, and with
+// very few queries, the blocks of a cluster do, too.
+std::vector<Variant> RegionKernels::PlannedKeys() const {
+  const AttentionParts parts = AttentionOf(region_);
+  const Ranges& ranges = graph_.SymbolRanges();
+  const auto split = SplitOfKeys(parts, ranges, options_);
+  if (!split) return {Variant()};
+  const bool by_warpgroups = TileAttention(parts, ranges, options_, {}).memory.by_warpgroups;
+  Variant few;
+  few.choice.shape = {.key_warps = split->key_warps};
+  std::vector<Variant> variants =
+      FewAndMany(few, Variant(),
+                 BeyondWave(by_warpgroups ? kSplitQueriesOfWarpgroups : kSplitQueriesTogether));
+  if (split->cluster_blocks == 0) return variants;
+  Variant fewest;
+  fewest.choice.shape = *split;
+  std::vector<Variant> clusters = FewAndMany(fewest, variants[0], BeyondWave(1));
+  if (clusters.size() == 1) return clusters;
+  clusters[1].suffix = "_without_cluster";
+  clusters[1].to = variants[0].to;
+  if (variants.size() > 1) clusters.push_back(variants[1]);
+  return clusters;
 }
 
 // The fewest rows that do not fit in one wave, if a multiprocessor takes `rows` rows at once and
@@ -352,6 +388,12 @@ std::vector<KernelChoice> RegionKernels::CandidatesOf(int64_t size) const {
     return candidates;
   }
   if (class_ == RegionClass::kSlotMatMul) return candidates;
+  if (class_ == RegionClass::kAttention) {
+    for (const int key_warps : {4, 8}) {
+      for (const int blocks : {0, 2, 4, 8})
+        add(planned, {.cluster_blocks = blocks, .key_warps = key_warps});
+    }
+  }
   for (const int block_size : {64, 128, 256, 512}) {
     if (class_ == RegionClass::kBlockProgram) {
       for (const int64_t rows : {1, 2, 4, 8, 16, 32})

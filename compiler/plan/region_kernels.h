@@ -79,6 +79,7 @@ class RegionKernels {
   std::vector<Variant> PlannedSteps() const;
   std::vector<Variant> PlannedRows() const;
   std::vector<Variant> PlannedSlots() const;
+  std::vector<Variant> PlannedKeys() const;
   FirstRows BeyondWave(int64_t rows, int64_t parts = 1) const;
   std::vector<Variant> FewAndMany(Variant few, Variant many, FirstRows first) const;
   std::vector<Variant> WithoutIdle(std::vector<Variant> variants) const;

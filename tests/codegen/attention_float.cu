@@ -132,11 +132,11 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k, const fl
     MultiplyKeys<Shape>(memory, here, queries, tile_scores);
     #pragma unroll
     for (int row = 0; row < Shape::kRows; ++row) {
-      const int query_row = min(first_query + QueryInTile(row * kNeighbours), kQueries - 1);
+      const int query_row = min(first_query + QueryInTile<Shape>(row * kNeighbours), kQueries - 1);
       #pragma unroll
       for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
         const int key_pair =
-            min((first_key + ColumnInTile(piece, 0)) / kNeighbours, kKeys / kNeighbours - 1);
+            min((first_key + KeyInTile<Shape>(piece, 0)) / kNeighbours, kKeys / kNeighbours - 1);
         const Vector<float, kNeighbours> bias_vector =
             LoadVector<kNeighbours>(bias + query_row * kBiasColumns + key_pair * kNeighbours);
         #pragma unroll
@@ -146,7 +146,7 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k, const fl
           // add
           const float scores = product + bias_value;
           tile_scores[piece][row * kNeighbours + lane] =
-              first_key + ColumnInTile(piece, lane) < kKeys ? scores : NoScore();
+              first_key + KeyInTile<Shape>(piece, lane) < kKeys ? scores : NoScore();
         }
       }
     }

@@ -118,10 +118,10 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k, const Half
   MultiplyKeys<Shape>(memory, here, queries, tile_scores);
   #pragma unroll
   for (int row = 0; row < Shape::kRows; ++row) {
-    const int query_row = min(first_query + QueryInTile(row * kNeighbours), kQueries - 1);
+    const int query_row = min(first_query + QueryInTile<Shape>(row * kNeighbours), kQueries - 1);
     #pragma unroll
     for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-      const int key_pair = (first_key + ColumnInTile(piece, 0)) / kNeighbours;
+      const int key_pair = (first_key + KeyInTile<Shape>(piece, 0)) / kNeighbours;
       #pragma unroll
       for (int lane = 0; lane < kNeighbours; ++lane) {
         const float product = tile_scores[piece][row * kNeighbours + lane];

@@ -7,9 +7,192 @@
 // ---- from codegen_templates/device/tensor_core.cuh ----
 // ---- from codegen_templates/device/attention_tile.cuh ----
 // ---- from codegen_templates/device/attention_mma.cuh ----
+// ---- from codegen_templates/device/block_cluster.cuh ----
+// ---- from codegen_templates/device/attention_parts.cuh ----
 // ---- from codegen_templates/device/sigmoid.cuh ----
 
 // kernel  : k00_attention   class: attention
+// variants: batch * 160 up to 2112: this kernel, from 2113: *_many_rows
+// source  : matmul, add, sigmoid, mul
+// inputs  : uvqk f16[batch, 80, 256], positions f16[80, 80], seen f16[80, 80]
+// outputs : joined f16[batch, 80, 64]
+// launch  : a block computes 16 queries of a head; batch * 10 blocks of 128 threads
+// traffic : reads batch * 40960 + 25602 bytes, writes batch * 10240 bytes,
+//           keeps batch * 163840 bytes out of memory
+// drawing : a block's scores, 16 queries of a head by 64 keys at a time
+//                           keys 0..63   64..127
+//                         +------------+------------+
+//           queries 0..15 | warps 0..3 | warps 0..3 |
+//                         +------------+------------+
+//           Each of 4 warps has 16 keys of a tile.
+//           Warp 0 joins the sums of all.
+//           21760 bytes of shared memory, each row padded by 16:
+//           queries    | 16 x 80 |  read once
+//           tile t     | keys 64 x 80 | values 64 x 80 |  place t % 2, 10240 bytes
+//           fetched    | 0 | 1 |   |
+//           used       |   | 0 | 1 |  sums of values in registers
+extern "C" __global__ void __launch_bounds__(128, 4)
+k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
+              const Half* __restrict__ seen, Half* __restrict__ joined, int batch) {
+  constexpr int kDepth = 32;              // elements of a query and a key, in shared memory
+  constexpr int kColumns = 32;            // elements of a value, in shared memory
+  constexpr int kTileQueries = 16;        // queries per block
+  constexpr int kTileKeys = 64;           // keys per tile
+  constexpr int kTiles = 2;               // tiles in shared memory
+  constexpr int kKeyWarps = 4;            // warps that divide the keys of a tile
+  constexpr int kClusterBlocks = 1;       // blocks that divide the tiles of keys
+  constexpr int kSharedBytes = 21760;     // dynamic shared memory
+  constexpr int kQueryTiles = 5;          // tiles of queries per head
+  constexpr int kHeadsPerBatch = 2;       // heads of the queries, for each batch
+  constexpr int kHead1Count = 2;          // extent of head_1
+  constexpr int kQueryVectors = 4;        // vectors per query
+  constexpr int kVectorWords = 4;         // words of 32 bits per vector
+  constexpr int kUvqkStride0 = 20480;     // elements per step of axis 0 of "uvqk"
+  constexpr int kUvqkColumns = 256;       // last axis of "uvqk"
+  constexpr int kQColumns = 32;           // last axis of "q", as which "uvqk" is read
+  constexpr int kUvqkOffset = 128;        // offset of the element that is read of "uvqk"
+  constexpr int kBlockSize = 128;         // threads
+  constexpr int kLanes = 8;               // elements that a thread accesses at once
+  constexpr int kVectorBytes = 16;        // bytes per copy
+  constexpr int kKeyTiles = 2;            // tiles of keys and values
+  constexpr int kKeyVectors = 4;          // vectors per key
+  constexpr int kKeys = 80;               // keys of a head, and as many values
+  constexpr int kKAxis2 = 32;             // extent of axis 2 of "k", as which "uvqk" is read
+  constexpr int kUvqkOffset_2 = 192;      // offset of the element that is read of "uvqk"
+  constexpr int kValueVectors = 4;        // vectors per value
+  constexpr int kVColumns = 32;           // last axis of "v", as which "uvqk" is read
+  constexpr int kUvqkOffset_3 = 64;       // offset of the element that is read of "uvqk"
+  constexpr int kNeighbours = 2;          // consecutive keys whose scores a thread has
+  constexpr int kPositionsColumns = 80;   // last axis of "positions"
+  constexpr float kScale = 0.012496948f;  // "scale"
+  constexpr int kSeenColumns = 80;        // last axis of "seen"
+  constexpr int kJoinedStride0 = 5120;    // elements per step of axis 0 of "joined"
+  constexpr int kJoinedColumns = 64;      // last axis of "joined"
+  constexpr int kJoinedPerHead1 = 32;     // elements of "joined" per step of head_1
+  constexpr int kQueries = 80;            // queries of a head
+  using Cluster = KeyCluster<kClusterBlocks>;
+  using Shape = AttentionShape<Arithmetic::kHalf, kTileQueries, kTileKeys, kTiles, kDepth, kColumns,
+                               WarpProducts, kKeyWarps>;
+  static_assert(sizeof(Shape::Memory) == kSharedBytes);
+  alignas(1024) extern __shared__ char shared_memory[];
+  Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
+  const int head = blockIdx.x % (batch * kHeadsPerBatch);
+  const int first_query = (kQueryTiles - 1 - blockIdx.x / (batch * kHeadsPerBatch)) * kTileQueries;
+  const int head_0 = head / kHead1Count;
+  const int head_1 = head % kHead1Count;
+
+  // The queries of this block.
+  const Half* query_tile =
+      uvqk + head_0 * kUvqkStride0 + first_query * kUvqkColumns + head_1 * kQColumns + kUvqkOffset;
+  for (int i = threadIdx.x; i < kTileQueries * kQueryVectors; i += kBlockSize) {
+    const int query_in_tile = i / kQueryVectors;
+    const int vector = i % kQueryVectors;
+    CopyAsync<kVectorBytes>(memory.queries.at(query_in_tile, vector * kVectorWords),
+                            query_tile + query_in_tile * kUvqkColumns + vector * kLanes, true);
+  }
+  CloseCopies();
+  AwaitCopies<0>();
+  __syncthreads();
+  const auto queries = TakeQueries<Shape>(memory);
+  AttentionSums<Shape> attention;
+
+  // Loop over tiles of keys and values. The next tile is copied while one is used.
+  const int own_tiles = Cluster::CountTiles(kKeyTiles);
+  for (int tile = 0; tile <= own_tiles; ++tile) {
+    // The previous tile has arrived, and no thread reads the one before it anymore.
+    AwaitCopies<0>();
+    __syncthreads();
+    if (tile < own_tiles) {
+      const int first_key = Cluster::FirstKey<Shape>(tile);
+      Shape::Tile& next = memory.tiles[tile % kTiles];
+      const Half* key_tile = uvqk + head_0 * kUvqkStride0 + first_key * kUvqkColumns +
+                             head_1 * kKAxis2 + kUvqkOffset_2;
+      #pragma unroll
+      for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
+        const int key_in_tile = round * (kBlockSize / kKeyVectors) + threadIdx.x / kKeyVectors;
+        const int vector = threadIdx.x % kKeyVectors;
+        CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
+                                first_key + key_in_tile < kKeys
+                                    ? key_tile + key_in_tile * kUvqkColumns + vector * kLanes
+                                    : key_tile,
+                                first_key + key_in_tile < kKeys);
+      }
+      const Half* value_tile = uvqk + head_0 * kUvqkStride0 + first_key * kUvqkColumns +
+                               head_1 * kVColumns + kUvqkOffset_3;
+      #pragma unroll
+      for (int round = 0; round < kTileKeys * kValueVectors / kBlockSize; ++round) {
+        const int value_in_tile =
+            round * (kBlockSize / kValueVectors) + threadIdx.x / kValueVectors;
+        const int vector = threadIdx.x % kValueVectors;
+        CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
+                                first_key + value_in_tile < kKeys
+                                    ? value_tile + value_in_tile * kUvqkColumns + vector * kLanes
+                                    : value_tile,
+                                first_key + value_in_tile < kKeys);
+      }
+    }
+    CloseCopies();
+    if (tile == 0) continue;
+    const int first_key = Cluster::FirstKey<Shape>(tile - 1);
+    const Shape::Tile& here = memory.tiles[(tile - 1) % kTiles];
+
+    float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
+    // The scores: matmul, add, sigmoid, mul, mul, mul
+    MultiplyKeys<Shape>(memory, here, queries, tile_scores);
+    #pragma unroll
+    for (int row = 0; row < Shape::kRows; ++row) {
+      const int query_row = first_query + QueryInTile<Shape>(row * kNeighbours);
+      #pragma unroll
+      for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+        const int key_pair =
+            min((first_key + KeyInTile<Shape>(piece, 0)) / kNeighbours, kKeys / kNeighbours - 1);
+        const Vector<Half, kNeighbours> positions_vector = LoadVector<kNeighbours>(
+            positions + query_row * kPositionsColumns + key_pair * kNeighbours);
+        const Vector<Half, kNeighbours> seen_vector =
+            LoadVector<kNeighbours>(seen + query_row * kSeenColumns + key_pair * kNeighbours);
+        #pragma unroll
+        for (int lane = 0; lane < kNeighbours; ++lane) {
+          const float product = tile_scores[piece][row * kNeighbours + lane];
+          const float positions_value = ToFloat(positions_vector.at[lane]);
+          // add
+          const float placed = product + positions_value;
+          // sigmoid
+          const float gate = Sigmoid(placed);
+          // mul
+          const float silu = placed * gate;
+          // mul
+          const float small = silu * kScale;
+          const float seen_value = ToFloat(seen_vector.at[lane]);
+          // mul
+          const float weights = small * seen_value;
+          tile_scores[piece][row * kNeighbours + lane] =
+              first_key + KeyInTile<Shape>(piece, lane) < kKeys ? weights : 0.0f;
+        }
+      }
+    }
+    // These weights times the values: matmul
+    AddMaskedValues<Shape>(here, tile_scores, attention);
+  }
+
+  // The first warp joins the sums over all parts of the keys.
+  if (JoinKeyParts<Shape, Cluster, false>(attention, memory, kQueries - first_query)) {
+    // The result
+    #pragma unroll
+    for (int place = 0; place < Shape::kPlaces; ++place) {
+      const int query_row = first_query + QueryInTile<Shape>(place);
+      #pragma unroll
+      for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
+        const int column = ColumnInTile(piece, place);
+        const float attended = attention.values[0][piece][place];
+        joined[head_0 * kJoinedStride0 + query_row * kJoinedColumns + head_1 * kJoinedPerHead1 +
+               column] = ToHalf(attended);
+      }
+    }
+  }
+}
+
+// kernel  : k00_attention_many_rows   class: attention
+// variants: batch * 160 up to 2112: k00_attention, from 2113: this kernel
 // source  : matmul, add, sigmoid, mul
 // inputs  : uvqk f16[batch, 80, 256], positions f16[80, 80], seen f16[80, 80]
 // outputs : joined f16[batch, 80, 64]
@@ -30,8 +213,8 @@
 //           fetched    | 0 | 1 |   |
 //           used       |   | 0 | 1 |  sums of values in registers
 extern "C" __global__ void __launch_bounds__(128, 4)
-k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
-              const Half* __restrict__ seen, Half* __restrict__ joined, int batch) {
+k00_attention_many_rows(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
+                        const Half* __restrict__ seen, Half* __restrict__ joined, int batch) {
   constexpr int kDepth = 32;              // elements of a query and a key, in shared memory
   constexpr int kColumns = 32;            // elements of a value, in shared memory
   constexpr int kTileQueries = 64;        // queries per block
@@ -140,11 +323,11 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
     MultiplyKeys<Shape>(memory, here, queries, tile_scores);
     #pragma unroll
     for (int row = 0; row < Shape::kRows; ++row) {
-      const int query_row = min(first_query + QueryInTile(row * kNeighbours), kQueries - 1);
+      const int query_row = min(first_query + QueryInTile<Shape>(row * kNeighbours), kQueries - 1);
       #pragma unroll
       for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
         const int key_pair =
-            min((first_key + ColumnInTile(piece, 0)) / kNeighbours, kKeys / kNeighbours - 1);
+            min((first_key + KeyInTile<Shape>(piece, 0)) / kNeighbours, kKeys / kNeighbours - 1);
         const Vector<Half, kNeighbours> positions_vector = LoadVector<kNeighbours>(
             positions + query_row * kPositionsColumns + key_pair * kNeighbours);
         const Vector<Half, kNeighbours> seen_vector =
@@ -165,7 +348,7 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
           // mul
           const float weights = small * seen_value;
           tile_scores[piece][row * kNeighbours + lane] =
-              first_key + ColumnInTile(piece, lane) < kKeys ? weights : 0.0f;
+              first_key + KeyInTile<Shape>(piece, lane) < kKeys ? weights : 0.0f;
         }
       }
     }

@@ -178,12 +178,12 @@ float PtxCall::Float(size_t argument) const {
 extern "C" void FusecEmulatePtx(const char* text, PtxOperand* operands, int count) {
   using namespace fusec::emulation;
   if (*text == '\0') return;
-  const char* inserted = "";
+  std::string whole = text;  // with all texts that are inserted
   for (int i = 0; i < count; ++i) {
-    if (operands[i].text != nullptr) inserted = operands[i].text;
+    if (operands[i].text != nullptr) whole += std::string("\n") + operands[i].text;
   }
   static thread_local std::unordered_map<std::string, std::vector<PtxInstruction>> parsed;
-  std::vector<PtxInstruction>& instructions = parsed[text + std::string("\n") + inserted];
+  std::vector<PtxInstruction>& instructions = parsed[whole];
   if (instructions.empty())
     instructions = ParsePtx(Completed(text, fusec::ArrayRef<PtxOperand>(operands, static_cast<size_t>(count))));
   Block& block = Block::Current();

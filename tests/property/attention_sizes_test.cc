@@ -78,10 +78,12 @@ TEST(AttentionSizes, FixedSizesMatch) {
   ExpectFixedSizes(cases, 2);
 }
 
-// One or a few queries with many keys: a target and a history, or decoding. They fill only some of the 16 rows of a warp.
+// One or a few queries with many keys: a target and a history, or decoding. They fill only some of the 16 rows of a warp, so that warps
+// and blocks divide the keys; some of these have no keys.
 TEST(AttentionSizes, FewQueriesMatch) {
   const std::vector<Fixed> cases = {{{1, 120}, 128, 128, 1, kPadding}, {{1, 90}, 64, 64, 2, kSilu, Weights::kMasked},
-                                    {{4, 128}, 128, 64, 6, kBias}};
+                                    {{4, 128}, 128, 64, 6, kBias},       {{1, 350}, 64, 32, 3, kBias},
+                                    {{1, 259}, 256, 256, 6, kSquashed},  {{20, 170}, 24, 16, 2, kSilu, Weights::kMasked}};
   ExpectFixedSizes(cases, 3);
 }
 

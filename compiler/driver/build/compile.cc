@@ -108,6 +108,14 @@ int64_t BlockSharedBytes(ArrayRef<std::string> targets, const std::string& matmu
   return least == INT64_MAX ? 0 : least;
 }
 
+// PassOptions::has_clusters for these targets.
+bool HaveClusters(ArrayRef<std::string> targets) {
+  return std::all_of(targets.begin(), targets.end(), [](const std::string& target) {
+    const PlanOptions plan = PlanFor(target, "highest");
+    return plan.target != TargetKind::kGpu || plan.gpu->has.clusters;
+  });
+}
+
 // The first target whose GPU cannot multiply fp8 matrices; nullopt if there is none, or if the
 // products are not to be in fp8.
 std::optional<std::string> TargetWithoutFloat8(ArrayRef<std::string> targets,
@@ -255,6 +263,7 @@ Result<SimplifiedModel> SimplifyModel(const CompileOptions& options) {
     contents.warnings.push_back("no matrix product uses fp8 (--matmul-precision fp8): target " +
                                 *without + " cannot multiply such numbers, sm_90a can");
   }
+  manager.options.has_clusters = HaveClusters(targets);
   manager.dump_directory = options.dump_ir_directory;
   TableTracker tables(graph, manager.options.constant_names);
   Follow(tables, manager);

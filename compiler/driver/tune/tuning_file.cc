@@ -52,6 +52,7 @@ Json ChoiceJson(const KernelChoice& choice) {
   if (shape.rows > 0) json["rows"] = shape.rows;
   if (shape.chunk > 0) json["chunk"] = shape.chunk;
   if (shape.cluster_blocks > 0) json["cluster_blocks"] = shape.cluster_blocks;
+  if (shape.key_warps > 0) json["key_warps"] = shape.key_warps;
   if (shape.team != Team::kPlanned) json["team"] = NameOf(kTeams, shape.team);
   return json;
 }
@@ -64,6 +65,7 @@ KernelChoice ChoiceOf(const Json& json) {
   choice.shape.rows = IntegerOr(json, "rows", int64_t{0});
   choice.shape.chunk = IntegerOr(json, "chunk", int64_t{0});
   choice.shape.cluster_blocks = IntegerOr(json, "cluster_blocks", 0);
+  choice.shape.key_warps = IntegerOr(json, "key_warps", 0);
   if (json.contains("team")) choice.shape.team = WordOf(kTeams, json["team"]);
   return choice;
 }

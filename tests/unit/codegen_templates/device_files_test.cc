@@ -51,6 +51,7 @@ std::string TextWithNeeds(const std::string& path) {
       {"device/split_half.cuh", {"tensor_core", "warpgroup"}},
       {"device/attention_tile.cuh", {"half", "vector", "tensor_core"}},
       {"device/attention_mma.cuh", {"half", "vector", "tensor_core", "attention_tile"}},
+      {"device/attention_parts.cuh", {"half", "vector", "tensor_core", "attention_tile", "block_cluster"}},
       {"device/warpgroup.cuh", {"tensor_core"}},
       {"device/kept_product.cuh", {"tensor_core"}},
       {"device/attention_warpgroup.cuh", {"half", "vector", "tensor_core", "warpgroup", "attention_tile"}}};
