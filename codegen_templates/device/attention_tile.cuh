@@ -211,24 +211,6 @@ __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
   }
 }
 
-// Two floats, rounded to the 16-bit format of the products and packed in one word.
-template <Arithmetic kArithmetic>
-__device__ __forceinline__ unsigned PackHalves(float low, float high) {
-  constexpr bool kHalves = kArithmetic == Arithmetic::kHalf;
-#ifdef __CUDACC__
-  unsigned word;
-  if constexpr (kHalves) {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  }
-  return word;
-#else
-  const auto bits = [](float x) { return kHalves ? ToHalf(x).bits : ToBFloat16(x).bits; };
-  return bits(low) | static_cast<unsigned>(bits(high)) << 16;
-#endif
-}
-
 // Whether the weights of all scores of this thread are 0, because the scores are far below the
 // largest one so far.
 template <class Shape>

@@ -5,9 +5,9 @@ __device__ __forceinline__ float ToFloat(float x) { return x; }
 
 // A thread's first packs (vectors of kPack weights) of a column, which are prefetched before the
 // rows of a are available.
-template <int kWarps, int kPack, int kFirst, class T>
+template <int kWarps, int kPack, int kFirst, class Pack>
 struct FirstWeights {
-  Vector<T, kPack> packs[kFirst];
+  Pack packs[kFirst];
 };
 
 // The index of the first term of this thread's pack number i. The terms of a sum are distributed
@@ -17,15 +17,27 @@ __device__ __forceinline__ int PackBegin(int i) {
   return (i * kWarps * 32 + threadIdx.x % (kWarps * 32)) * kPack;
 }
 
+// kPack consecutive weights of a column, from weight k on, a multiple of kPack. `weights` points to
+// the column, or is a function `weights(pack, made)` that computes pack number `pack`.
+template <int kPack, class T>
+__device__ __forceinline__ Vector<T, kPack> LoadWeights(const T* weights, int k) {
+  return LoadVector<kPack>(weights + k);
+}
+template <int kPack, class Weights>
+__device__ __forceinline__ Vector<float, kPack> LoadWeights(const Weights& weights, int k) {
+  Vector<float, kPack> made;
+  weights(k / kPack, made);
+  return made;
+}
+
 // Reads the first kFirst packs of this thread; `weights` has `depth` elements.
-template <int kWarps, int kPack, int kFirst, class T>
-__device__ __forceinline__ FirstWeights<kWarps, kPack, kFirst, T> ReadFirstWeights(const T* weights,
-                                                                                   int depth) {
-  FirstWeights<kWarps, kPack, kFirst, T> first;
+template <int kWarps, int kPack, int kFirst, class Weights>
+__device__ __forceinline__ auto ReadFirstWeights(const Weights& weights, int depth) {
+  FirstWeights<kWarps, kPack, kFirst, decltype(LoadWeights<kPack>(weights, 0))> first;
 #pragma unroll
   for (int i = 0; i < kFirst; ++i) {
     const int k = PackBegin<kWarps, kPack>(i);
-    if (k < depth) first.packs[i] = LoadVector<kPack>(weights + k);
+    if (k < depth) first.packs[i] = LoadWeights<kPack>(weights, k);
   }
   return first;
 }
@@ -44,7 +56,7 @@ __device__ __forceinline__ void AddProducts(const Left& a, int rows, const Vecto
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
     // There is no branch here, so that all loads run concurrently.
-    const Vector<T, kPack> values = LoadPack<kPack>(a, row < rows ? row : 0, k, depth);
+    const auto values = LoadPack<kPack>(a, row < rows ? row : 0, k, depth);
 #pragma unroll
     for (int i = 0; i < kPack; ++i) sums[row] += ToFloat(values.at[i]) * ToFloat(column.at[i]);
   }
@@ -77,10 +89,10 @@ __device__ __forceinline__ float SumOverWarp(float (&sums)[kSums]) {
 // Multiplies the weights of one column by every row, with kWarps warps. Lane r of each warp returns
 // the sum of row r. Only the first `rows` of the kRows rows exist. `scratch`, in shared memory, has
 // room for kRows floats per warp of the block. All threads of the block must call this together.
-template <int kRows, int kWarps, int kPack, int kFirst, class Left, class T>
-__device__ __forceinline__ float MultiplyRows(const Left& a, int rows, const T* weights,
-                                              const FirstWeights<kWarps, kPack, kFirst, T>& first,
-                                              int depth, float* scratch) {
+template <int kRows, int kWarps, int kPack, int kFirst, class Left, class Weights, class Pack>
+__device__ __forceinline__ float MultiplyRows(
+    const Left& a, int rows, const Weights& weights,
+    const FirstWeights<kWarps, kPack, kFirst, Pack>& first, int depth, float* scratch) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float sums[kRows] = {};
 #pragma unroll
@@ -90,7 +102,7 @@ __device__ __forceinline__ float MultiplyRows(const Left& a, int rows, const T* 
   }
 #pragma unroll 4
   for (int k = PackBegin<kWarps, kPack>(kFirst); k < depth; k += kWarps * 32 * kPack) {
-    const Vector<T, kPack> column = LoadVector<kPack>(weights + k);
+    const Pack column = LoadWeights<kPack>(weights, k);
     AddProducts<kRows>(a, rows, column, k, depth, sums);
   }
   float result = SumOverWarp(sums);

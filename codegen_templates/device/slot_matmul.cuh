@@ -101,13 +101,6 @@ __device__ __forceinline__ void GroupRows(int slot, typename Shape::Memory& memo
 }
 
 #ifdef __CUDACC__
-// Copies the bits of a pack of elements into words of 32 bits.
-template <int kPack, class T, int kWords>
-__device__ __forceinline__ void ToWords(const Vector<T, kPack>& pack, unsigned (&words)[kWords]) {
-  static_assert(sizeof(pack) == sizeof(words));
-  memcpy(words, &pack, sizeof(words));
-}
-
 // Loads kPack terms, from `k` on, of columns `column` (an even number) and `column` + 1 as words.
 // They are zeros outside of the matrix.
 template <int kPack, bool kTransposed, class T, int kWords>

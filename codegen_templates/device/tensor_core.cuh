@@ -99,3 +99,21 @@ __device__ __forceinline__ float NumberIn(unsigned word, int i) {
   }
   return __uint_as_float(kArithmetic == Arithmetic::kBFloat16 ? bits << 16 : word);
 }
+
+// Two floats, rounded to the 16-bit format of the products and packed in one word.
+template <Arithmetic kArithmetic>
+__device__ __forceinline__ unsigned PackHalves(float low, float high) {
+  constexpr bool kHalves = kArithmetic == Arithmetic::kHalf;
+#ifdef __CUDACC__
+  unsigned word;
+  if constexpr (kHalves) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  }
+  return word;
+#else
+  const auto bits = [](float x) { return kHalves ? FloatToHalfBits(x) : FloatToBFloat16Bits(x); };
+  return bits(low) | static_cast<unsigned>(bits(high)) << 16;
+#endif
+}

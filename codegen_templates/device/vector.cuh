@@ -32,3 +32,15 @@ template <class Word, class T, int kCount>
 __device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
+
+// Copies the bits of consecutive elements into words of 32 bits.
+template <int kCount, class T, int kWords>
+__device__ __forceinline__ void ToWords(const Vector<T, kCount>& vector,
+                                        unsigned (&words)[kWords]) {
+  static_assert(sizeof(vector) == sizeof(words));
+#ifdef __CUDACC__
+  memcpy(words, &vector, sizeof(words));
+#else
+  __builtin_memcpy(words, &vector, sizeof(words));
+#endif
+}

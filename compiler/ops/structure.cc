@@ -49,7 +49,8 @@ struct ConstantOp {
 
 struct RegionOp {
   static constexpr AttributeSpec kAttributes[] = {{"class", kRegionClassWords},
-                                                  {"rows", "dims", true}};  // of a block program
+                                                  {"rows", "dims", true},   // of a block program
+                                                  {"dense", "int", true}};  // of a product
   static InferResult Infer(const InferContext&) {
     return ModelError("the types of a region's results come from its body");
   }

@@ -6,6 +6,7 @@
 #include "compiler/plan/part_names.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/pooled_lanes.h"
+#include "compiler/plan/read_codes.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -248,6 +249,9 @@ class LoopPlanner {
         headers.push_back(LoopHeader(builder_, variable, 0, extent));
         builder_.Open();
         builder_.DefineVariable(variable, 0, (piece > 0 ? Expr(piece) : inner[i]) - 1);
+      }
+      for (const LoopSegment& segment : group.segments) {
+        if (builder_.lanes() && segments_.IsSingle()) ReadCodes(lowering_, segment.value, index);
       }
       StoreGroup(group, index);
       if (builder_.lanes()) builder_.CloseLanes();

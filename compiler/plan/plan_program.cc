@@ -4,6 +4,7 @@
 
 #include "compiler/plan/kernel_name.h"
 #include "compiler/plan/region_kernels.h"
+#include "compiler/region/product.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -35,12 +36,66 @@ void LaunchDependently(const PlanOptions& options, ProgramPlan& program) {
   }
 }
 
+// A region and its steps, which are consecutive.
+struct PlannedRegion {
+  const Node* node;
+  size_t first_step, steps;
+};
+
+bool Reads(const Step& step, const Value* value) {
+  if (step.is_matmul) return step.matmul.b.value == value;
+  return std::any_of(step.kernel.parameters.begin(), step.kernel.parameters.end(),
+                     [&](const KernelParameter& parameter) { return parameter.value == value; });
+}
+
+// The sizes at which a step reads the result of a region that dequantizes weights (kDense): those
+// from `from` on, which is INT64_MAX if there are none. nullopt if that is any size, or if
+// something else reads the result.
+std::optional<Alternative> SizesWithReaders(const Node& region, const Graph& graph,
+                                            ArrayRef<PlannedRegion> regions,
+                                            const ProgramPlan& program) {
+  std::optional<Alternative> sizes;
+  for (const auto& result : region.results) {
+    const Value* value = result.get();
+    if (std::find(graph.outputs.begin(), graph.outputs.end(), value) != graph.outputs.end())
+      return std::nullopt;
+    for (const PlannedRegion& reader : regions) {
+      const ValueList& operands = reader.node->operands;
+      const auto operand = std::find(operands.begin(), operands.end(), value);
+      if (operand == operands.end()) continue;
+      if (!reader.node->Has(kDense) || operand - operands.begin() != reader.node->Int(kDense))
+        return std::nullopt;
+      const Expr size = PlanProduct(*reader.node)->m;
+      if (!sizes) sizes = {size, INT64_MAX, INT64_MAX};
+      if (!(sizes->size == size)) return std::nullopt;
+      const auto first = program.steps.begin() + static_cast<int64_t>(reader.first_step);
+      const auto end = first + static_cast<int64_t>(reader.steps);
+      const auto reading = std::find_if(first, end, [&](const Step& s) { return Reads(s, value); });
+      if (reading == end) continue;
+      if (!reading->alternative || reading->alternative->by_waves) return std::nullopt;
+      sizes->from = std::min(sizes->from, reading->alternative->from);
+    }
+  }
+  if (sizes) sizes->is_first = true;
+  return sizes;
+}
+
+// Lets steps that dequantize weights run only at sizes at which a step reads the result.
+void IdleSteps(const Graph& graph, ArrayRef<PlannedRegion> regions, ProgramPlan& program) {
+  for (const PlannedRegion& region : regions) {
+    Step& step = program.steps[region.first_step];
+    if (region.steps > 1 || RegionClassOf(*region.node) != RegionClass::kPointwise) continue;
+    step.alternative = SizesWithReaders(*region.node, graph, regions, program);
+  }
+}
+
 }  // namespace
 
 Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
                                 std::vector<IndexSite>& sites) {
   ProgramPlan program;
   program.target = options.target;
+  std::vector<PlannedRegion> regions;
   size_t number = 0;
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kConstant) continue;
@@ -53,9 +108,11 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
       if (found != options.tuning->end()) winners = &found->second;
     }
     const auto variants = winners != nullptr ? kernels.Tuned(*winners) : kernels.Planned();
+    regions.push_back({node.get(), program.steps.size(), variants.size()});
     for (Step& step : kernels.Plan(variants, sites)) program.steps.push_back(std::move(step));
     ++number;
   }
+  IdleSteps(graph, regions, program);
   LaunchDependently(options, program);
   return program;
 }

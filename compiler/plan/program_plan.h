@@ -23,6 +23,9 @@ struct MatMulPlan {
   // The left operand, a value of the region's body, if the region computes it instead of reading
   // it. Then a.value is null.
   const Value* made = nullptr;
+  // The right operand, a value of the region's body, if the region can compute it as well as read
+  // it (kDense). b.value is then the operand of the region that holds it.
+  const Value* made_right = nullptr;
   // The operands of the region that the left operand is computed from, if these are E4M3 codes and
   // one factor per row (product.h).
   const Value* codes = nullptr;

@@ -186,6 +186,8 @@ std::vector<Variant> RegionKernels::PlannedBySize() const {
   MatMulRanges ranges(library_ ? 1 : 0);
   if (HasTensorCores(options_))
     ranges = ChooseMatMulSchedules(*product_, options_, graph_.SymbolRanges(), library_);
+  else if (library_ && options_.target == TargetKind::kCpu)
+    ranges = ChooseProductsOfCpu(*product_, graph_.SymbolRanges());
   if (ranges.empty()) {
     Variant plain;
     plain.choice.product = schedule::Plain();
@@ -373,6 +375,8 @@ std::vector<KernelChoice> RegionKernels::CandidatesOf(int64_t size) const {
     choice.shape = shape;
     candidates.push_back(choice);
   };
+  // Random numbers are not the dequantized weights, which some of the kernels would read.
+  if (product_ && product_->made_right) return candidates;
   const KernelChoice planned = candidates.front();
   if (options_.target == TargetKind::kCpu) {
     if (product_ && library_) return candidates;

@@ -44,6 +44,32 @@ std::optional<Float8Rows> FindFloat8Rows(const Node& matmul) {
   return Float8Rows{decoded->operand(0), quotient->operand(1)};
 }
 
+NodeSet NodesBehind(const Value* value) {
+  NodeSet nodes;
+  std::vector<const Value*> work = {value};
+  while (!work.empty()) {
+    const Value* next = work.back();
+    work.pop_back();
+    if (next == nullptr || next->producer == nullptr || !nodes.insert(next->producer).second)
+      continue;
+    work.insert(work.end(), next->producer->operands.begin(), next->producer->operands.end());
+  }
+  return nodes;
+}
+
+ValueSet PackedInputs(const Node& region) {
+  ValueSet inputs;
+  for (const auto& product : region.body->nodes) {
+    if (product->kind != OpKind::kMatMul) continue;
+    for (const Node* node : NodesBehind(product->operand(1))) {
+      for (const Value* operand : node->operands) {
+        if (operand != nullptr && operand->producer == nullptr) inputs.insert(operand);
+      }
+    }
+  }
+  return inputs;
+}
+
 std::optional<ProductShape> FindProductShape(const Node& node) {
   if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 || node.Int("transpose_b") != 1)
     return std::nullopt;

@@ -16,6 +16,11 @@ inline constexpr int64_t kMostMatrices = 128;
 // With so few columns, most of a tile of the warpgroup kernels or of the library is idle.
 inline constexpr int64_t kNarrowColumns = 32;
 
+// Attribute of a region with a product whose body dequantizes the right operand: the number of the
+// region's operand that holds the dequantized matrix, which the body does not read (the pass
+// fuse-dequantization).
+inline constexpr const char* kDense = "dense";
+
 // How tensor cores multiply numbers of a dtype.
 enum class Arithmetic {
   kSplit,  // f32 as three products of shorter floats, with f32 accuracy
@@ -42,6 +47,12 @@ struct Float8Rows {
 };
 // nullopt if the left operand is not of that form.
 std::optional<Float8Rows> FindFloat8Rows(const Node& matmul);
+
+// The nodes that `value` depends on, in the graph that it belongs to. None for null.
+NodeSet NodesBehind(const Value* value);
+
+// The inputs of a region's body that the right operand of its product is computed from (kDense).
+ValueSet PackedInputs(const Node& region);
 
 // The shape of a product that fusec's own kernels can compute: x [.., m, k] by weights [n, k], or x
 // [s, m, k] or [m, k] by weights [s, n, k] with s <= kMostMatrices. The weights have constant dims.

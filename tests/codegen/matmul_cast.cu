@@ -5,8 +5,9 @@
 // ---- from codegen_templates/device/vector.cuh ----
 // ---- from codegen_templates/device/matmul_rows.cuh ----
 // ---- from codegen_templates/device/sigmoid.cuh ----
-// ---- from codegen_templates/device/async_copy.cuh ----
 // ---- from codegen_templates/device/tensor_core.cuh ----
+// ---- from codegen_templates/device/matmul_few_rows.cuh ----
+// ---- from codegen_templates/device/async_copy.cuh ----
 // ---- from codegen_templates/device/tile_memory.cuh ----
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 // ---- from codegen_templates/device/block_cluster.cuh ----
@@ -20,7 +21,7 @@
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_linear_sigmoid_rows_1   class: matmul
-// variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..8: *_rows_8, 9..1568: *_tile_16x32,
+// variants: batch up to 1: this kernel, 2..8: *_rows_8, 9..1568: *_tile_16x32,
 //           1569..3136: *_tile_32x64, 3137..6336: *_warpgroup_64x64, from 6337: *_warpgroup_64x128
 // source  : matmul, sigmoid, cast
 // inputs  : x f16[batch, 64], weight f16[128, 64]
@@ -64,102 +65,62 @@ k00_linear_sigmoid_rows_1(const Half* __restrict__ x, const Half* __restrict__ w
   }
 }
 
-// kernel  : k00_linear_sigmoid_rows_4   class: matmul
-// variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..8: *_rows_8, 9..1568: *_tile_16x32,
-//           1569..3136: *_tile_32x64, 3137..6336: *_warpgroup_64x64, from 6337: *_warpgroup_64x128
-// source  : matmul, sigmoid, cast
-// inputs  : x f16[batch, 64], weight f16[128, 64]
-// outputs : y f32[batch, 128]
-// launch  : one warp per column; min(batch, 1) * 32 blocks of 128 threads
-// traffic : reads batch * 128 + 16384 bytes, writes batch * 512 bytes,
-//           keeps batch * 512 bytes out of memory
-// drawing : a block's columns of the product a x b^T
-//                        column 0   1        2        3
-//                      +----------+--------+--------+--------+
-//           rows 0..3  | warp 0   | warp 1 | warp 2 | warp 3 |
-//                      +----------+--------+--------+--------+
-//           thread t of a column's 32 multiplies packs t, t + 32, ... of 8 weights by all rows;
-//           then lane r of its warp has the sum of row r
-extern "C" __global__ void __launch_bounds__(128)
-k00_linear_sigmoid_rows_4(const Half* __restrict__ x, const Half* __restrict__ weight,
-                          float* __restrict__ y, int batch) {
-  constexpr int kYColumns = 128;      // last axis of "y"
-  constexpr int kProductDepth = 64;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kMostRows = 4;        // rows of the result
-  constexpr int kWarpSize = 32;       // threads
-  constexpr int kBlockSize = 128;     // threads
-  constexpr int kPack = 8;            // elements of one load
-  constexpr int kFirstPacks = 1;      // packs of weights that a thread prefetches
-  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
-  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
-  const Half* weights = weight + column * kProductDepth;
-
-  // Prefetch the weights before the other operand is needed.
-  const auto first_weights =
-      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
-
-  // Thread r of a column's threads gets the sum of row r.
-  const float product =
-      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
-  const int row = threadIdx.x % kWarpSize;
-
-  // The result: sigmoid, cast
-  if (row < batch) {
-    // sigmoid
-    const float gate = Sigmoid(product);
-    y[row * kYColumns + column] = gate;
-  }
-}
-
 // kernel  : k00_linear_sigmoid_rows_8   class: matmul
-// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: this kernel, 9..1568: *_tile_16x32,
+// variants: batch up to 1: *_rows_1, 2..8: this kernel, 9..1568: *_tile_16x32,
 //           1569..3136: *_tile_32x64, 3137..6336: *_warpgroup_64x64, from 6337: *_warpgroup_64x128
 // source  : matmul, sigmoid, cast
 // inputs  : x f16[batch, 64], weight f16[128, 64]
 // outputs : y f32[batch, 128]
-// launch  : one warp per column; min(batch, 1) * 32 blocks of 128 threads
+// launch  : one warp per 16 columns; min(batch, 1) * 8 blocks of 32 threads
 // traffic : reads batch * 128 + 16384 bytes, writes batch * 512 bytes,
 //           keeps batch * 512 bytes out of memory
-// drawing : a block's columns of the product a x b^T
-//                        column 0   1        2        3
-//                      +----------+--------+--------+--------+
-//           rows 0..7  | warp 0   | warp 1 | warp 2 | warp 3 |
-//                      +----------+--------+--------+--------+
-//           thread t of a column's 32 multiplies packs t, t + 32, ... of 8 weights by all rows;
-//           then lane r of its warp has the sum of row r
-extern "C" __global__ void __launch_bounds__(128)
+// drawing : the 16 columns of a block of the product a x b^T, and its warps, which split the depth
+//                          packs 0-3
+//                        +-----------+
+//           columns 0-15 | warp 0    |
+//                        +-----------+
+//           one warp takes the packs, of 16 weights, lane t of a warp
+//           multiplies pack t % 4 of columns t / 4 and t / 4 + 8 by rows t / 4, t / 4 + 8, ..;
+//           thread i then adds up the warps' sums of column i % 16 and row i / 16, ..
+extern "C" __global__ void __launch_bounds__(32)
 k00_linear_sigmoid_rows_8(const Half* __restrict__ x, const Half* __restrict__ weight,
                           float* __restrict__ y, int batch) {
-  constexpr int kYColumns = 128;      // last axis of "y"
-  constexpr int kProductDepth = 64;   // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kMostRows = 8;        // rows of the result
-  constexpr int kWarpSize = 32;       // threads
-  constexpr int kBlockSize = 128;     // threads
-  constexpr int kPack = 8;            // elements of one load
-  constexpr int kFirstPacks = 1;      // packs of weights that a thread prefetches
-  constexpr int kWarpsPerColumn = 1;  // warps that split each sum
-  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
-  const Half* weights = weight + column * kProductDepth;
+  constexpr int kYColumns = 128;     // last axis of "y"
+  constexpr int kProductDepth = 64;  // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kBlockColumns = 16;  // columns of a block
+  constexpr int kMostRows = 8;       // rows of the result
+  constexpr int kDepthWarps = 1;     // warps that split each sum
+  constexpr int kPack = 16;          // elements of one load
+  constexpr int kFirstSteps = 1;     // steps whose weights are prefetched
+  constexpr int kBlockSize = 32;     // threads
+  __shared__ ColumnSums<kMostRows, kDepthWarps> sums;
+  const int first_column = blockIdx.x * kBlockColumns;
+  const auto weights =
+      ColumnsFrom(weight + first_column * kProductDepth, kProductDepth, kYColumns - first_column);
 
-  // Prefetch the weights before the other operand is needed.
-  const auto first_weights =
-      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
+  // Prefetch weights before the other operand is needed.
+  const auto first_pairs =
+      ReadFirstPairs<Arithmetic::kHalf, PairOrder::kAdjacent, kDepthWarps, kPack, kFirstSteps>(
+          weights, kProductDepth);
 
-  // Thread r of a column's threads gets the sum of row r.
-  const float product =
-      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
-  const int row = threadIdx.x % kWarpSize;
+  MultiplyColumns<Arithmetic::kHalf>(x, batch, weights, first_pairs, kProductDepth, sums);
 
   // The result: sigmoid, cast
-  if (row < batch) {
-    // sigmoid
-    const float gate = Sigmoid(product);
-    y[row * kYColumns + column] = gate;
+  for (int i = threadIdx.x; i < kMostRows * kBlockColumns; i += kBlockSize) {
+    const int row = i / kBlockColumns;
+    const int column_in_group = i % kBlockColumns;
+    const int column = first_column + column_in_group;
+    if (row < batch) {
+      const float product = sums.Total(row, column_in_group);
+      // sigmoid
+      const float gate = Sigmoid(product);
+      y[row * kYColumns + column] = gate;
+    }
   }
 }
 
 // kernel  : k00_linear_sigmoid_tile_16x32   class: matmul
-// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..1568: this kernel,
+// variants: batch up to 1: *_rows_1, 2..8: *_rows_8, 9..1568: this kernel,
 //           1569..3136: *_tile_32x64, 3137..6336: *_warpgroup_64x64, from 6337: *_warpgroup_64x128
 // source  : matmul, sigmoid, cast
 // inputs  : x f16[batch, 64], weight f16[128, 64]
@@ -222,7 +183,7 @@ k00_linear_sigmoid_tile_16x32(const Half* __restrict__ x, const Half* __restrict
 }
 
 // kernel  : k00_linear_sigmoid_tile_32x64   class: matmul
-// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..1568: *_tile_16x32,
+// variants: batch up to 1: *_rows_1, 2..8: *_rows_8, 9..1568: *_tile_16x32,
 //           1569..3136: this kernel, 3137..6336: *_warpgroup_64x64, from 6337: *_warpgroup_64x128
 // source  : matmul, sigmoid, cast
 // inputs  : x f16[batch, 64], weight f16[128, 64]
@@ -294,7 +255,7 @@ k00_linear_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __restrict
 }
 
 // kernel  : k00_linear_sigmoid_warpgroup_64x64   class: matmul
-// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..1568: *_tile_16x32,
+// variants: batch up to 1: *_rows_1, 2..8: *_rows_8, 9..1568: *_tile_16x32,
 //           1569..3136: *_tile_32x64, 3137..6336: this kernel, from 6337: *_warpgroup_64x128
 // source  : matmul, sigmoid, cast
 // inputs  : x f16[batch, 64], weight_panels f16[128, 64] in panels
@@ -369,7 +330,7 @@ k00_linear_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
 }
 
 // kernel  : k00_linear_sigmoid_warpgroup_64x128   class: matmul
-// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..1568: *_tile_16x32,
+// variants: batch up to 1: *_rows_1, 2..8: *_rows_8, 9..1568: *_tile_16x32,
 //           1569..3136: *_tile_32x64, 3137..6336: *_warpgroup_64x64, from 6337: this kernel
 // source  : matmul, sigmoid, cast
 // inputs  : x f16[batch, 64], weight_panels f16[128, 64] in panels

@@ -39,7 +39,7 @@ std::vector<PtxArgument> ParseArguments(const std::string& text) {
       argument.kind = PtxArgument::Kind::kOperand;
       argument.operand = std::stoul(word.substr(1));
     } else if (std::isdigit(static_cast<unsigned char>(c))) {
-      argument.number = std::stoull(word);
+      argument.number = std::stoull(word, nullptr, 0);  // also of 0x..
     } else {
       argument.kind = PtxArgument::Kind::kName;
       argument.name = word;
@@ -113,6 +113,20 @@ bool RunConversion(PtxCall& call) {
       return unsigned{FloatToHalf(static_cast<float>(E4M3ToDouble(static_cast<uint8_t>(call.Word(1) >> shift))))};
     };
     *call.Place<unsigned>(0) = half(0) | half(8) << 16;
+  } else if (call.Is("sub.rn.f16x2") || call.Is("mul.rn.f16x2")) {
+    const auto half = [&](unsigned shift) {  // products, and differences of codes, are exact in f32
+      const float a = HalfToFloat(static_cast<uint16_t>(call.Word(1) >> shift));
+      const float b = HalfToFloat(static_cast<uint16_t>(call.Word(2) >> shift));
+      return unsigned{FloatToHalf(call.Is("mul.rn.f16x2") ? a * b : a - b)} << shift;
+    };
+    *call.Place<unsigned>(0) = half(0) | half(16);
+  } else if (call.Is("lop3.b32")) {  // a bit of the table is the result for three bits of the inputs, of which the first counts as 4
+    unsigned result = 0;
+    for (unsigned bit = 0; bit < 32; ++bit) {
+      const auto of = [&](size_t input) { return call.Word(input) >> bit & 1; };
+      result |= (call.Word(4) >> (of(1) << 2 | of(2) << 1 | of(3)) & 1) << bit;
+    }
+    *call.Place<unsigned>(0) = result;
   } else if (call.Is("mov.b32") && call.count() == 3) {  // the parts of a word
     *call.Place<uint16_t>(0) = static_cast<uint16_t>(call.Word(2));
     *call.Place<uint16_t>(1) = static_cast<uint16_t>(call.Word(2) >> 16);

@@ -110,6 +110,7 @@ ALLOWED = {
         "compiler/package/float8_products.h",  # likewise
         "compiler/package/requests.h", "compiler/package/specializations.h", "passes/specialization.h",  # likewise
         "compiler/plan/matmul/weight_panels.h",  # what tensors in panels are called
+        "compiler/region/product.h",  # which constants a product's weights are packed in
     ] + of_runtime(
         "arena.h", "artifact/artifact.h", "artifact/hash.h", "artifact/manifest.h", "artifact/step_sizes.h", "cuda/kernel_cache.h",
         "cuda/nvrtc.h"),

@@ -25,6 +25,7 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
       "skip-requantization",
       // Before constants are folded, which would turn quantized tables into tables of floats.
       "dequantize-after-gather",
+      "keep-packed-weights",  // for the same reason
   };
   // Before ops are decomposed or rewritten, because the results of the model's own ops are rounded.
   if (round_every_op) passes.push_back("round-every-op");
@@ -151,6 +152,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
                      // not the other way round.
                      "fuse-row-reduction",
                      "fuse-pointwise",
+                     // Behind all passes that make regions of products and of pointwise ops.
+                     "fuse-dequantization",
                      // Every op that no fusion took becomes a region of its own, because planning
                      // works on regions only.
                      "outline-regions",

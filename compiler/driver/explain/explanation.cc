@@ -196,6 +196,14 @@ Json TuningJson(const TargetTuning& tuning) {
   return {{"device", tuning.device}, {"choices", choices}};
 }
 
+// Whether no other step makes the results of step number `i`.
+bool IsAlone(const runtime::Target& target, size_t i) {
+  for (size_t other = 0; other < target.steps.size(); ++other) {
+    if (other != i && target.steps[other].outputs == target.steps[i].outputs) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::string> Explanation::step_names() const {
@@ -251,8 +259,13 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
   std::vector<int> last_outputs;  // outputs of the last step that runs
   try {
     for (size_t i = 0; i < target.steps.size(); ++i) {
-      FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(target.steps[i], symbols));
+      FUSEC_RUNTIME_ASSIGN(bool runs, runtime::Runs(target.steps[i], symbols));
       FUSEC_ASSIGN(ExplainedStep step, ExplainStep(manifest, target.steps[i], steps[i], symbols));
+      if (!runs && IsAlone(target, i)) {
+        step.launch = "not at these dims, at which nothing reads its results";
+        step.launches = step.bytes_read = step.bytes_written = step.flops = 0;
+        runs = true;
+      }
       if (!runs) {
         // Alternatives write the same buffers. The one that runs may come before or after this one.
         const size_t done = explanation.steps.size();

@@ -32,7 +32,9 @@ struct ExplainedStep {
   StepCode code;
   std::string edited;  // for an edited kernel the result of its check, such as "passed"; else ""
   std::vector<std::string> ops, onnx_nodes, modules, inputs, outputs;
-  int64_t launches = 1;  // more if a library multiplies a batch of matrices one by one
+  // More if a library multiplies a batch of matrices one by one; 0 if nothing reads the results at
+  // these dims, so that the step does not run.
+  int64_t launches = 1;
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;
 };
 

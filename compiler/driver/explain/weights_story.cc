@@ -5,6 +5,7 @@
 
 #include "compiler/package/specializations.h"
 #include "compiler/plan/matmul/weight_panels.h"
+#include "compiler/region/product.h"
 #include "compiler/support/glob.h"
 #include "compiler/support/read_file.h"
 #include "compiler/support/terminal.h"
@@ -38,6 +39,13 @@ std::vector<StoredTensor> StoredAs(const Node& constant, const ExplainedStep& st
   return tensors;
 }
 
+// Whether a step of a product reads the dequantized weights, and not those that they are made of.
+bool ReadsDense(const Node& region, const ExplainedStep& step) {
+  if (!region.Has(kDense)) return false;
+  const std::string& dense = region.operands[static_cast<size_t>(region.Int(kDense))]->name;
+  return std::find(step.inputs.begin(), step.inputs.end(), dense) != step.inputs.end();
+}
+
 // The text of the column "how (pass)", such as "transpose (fold-constants); panels".
 std::string HowText(const ConstantStory& constant) {
   const std::string steps = StepsText(constant.sources);
@@ -62,8 +70,10 @@ class StoryTeller {
 
  private:
   void AddReads(const Node& region, const ExplainedStep& step) {
-    for (const Value* operand : region.operands) {
-      if (!IsConstant(operand)) continue;
+    const ValueSet packed = ReadsDense(region, step) ? PackedInputs(region) : ValueSet();
+    for (size_t i = 0; i < region.operands.size(); ++i) {
+      const Value* operand = region.operands[i];
+      if (!IsConstant(operand) || packed.count(region.body->inputs[i].get()) != 0) continue;
       const Node& constant = *operand->producer;
       const std::vector<StoredTensor> stored = StoredAs(constant, step);
       for (const StoredTensor& tensor : stored) {

@@ -182,6 +182,10 @@ Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, cons
   }
   manifest["outputs"] = outputs;
   manifest.erase("run_time_sizes");  // the sizes are an ordinary output here
+  // Every region runs, even if no step reads its result at some dims.
+  for (const StepRange& range : StepsOfRegions(target)) {
+    if (range.count == 1) manifest["targets"][target.name]["steps"][range.first].erase("when");
+  }
   for (Json& step : manifest["targets"][target.name]["steps"]) {
     std::map<int, int> reads = given;
     for (const Json& written : step["outputs"]) reads.erase(written.get<int>());

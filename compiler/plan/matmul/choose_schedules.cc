@@ -24,6 +24,14 @@ constexpr int64_t kMostGroupedProducts = 1 << 25;
 constexpr int kFewBlocks = 4;
 constexpr int64_t kGoodShare = 6;
 constexpr int kFewestBeforeLibrary = 2;
+// Few rows on tensor cores: warps of a block that split the depth, warps per multiprocessor, and
+// the fewest terms of a warp.
+constexpr int64_t kColumnsOfWarp = 16, kMostWarpsOfFewRows = 16, kWarpsTogether = 32,
+                  kLeastTermsOfWarp = 64;
+// The most rows of products by packed weights that one kernel computes.
+constexpr int64_t kMostPackedRows = 32;
+// On a CPU, up to this many rows share the weights of a column that a kernel computes.
+constexpr int kFewRowsOfCpu = 8;
 // The fewest bytes of a row per block of a small cluster. A row of up to two such shares is not
 // split.
 constexpr int64_t kLeastShareBytes = 512;
@@ -83,7 +91,8 @@ class Chooser {
     }
     const bool by_library =
         library_ && !TakesClusters() && !IsTiny() && k_ > policy_.most_own_terms;
-    AddFewRows(!by_library && !TakesClusters() && !IsTiny() && TilesFill());
+    AddFewRows(!by_library && !TakesClusters() && !IsTiny() && TilesFill() &&
+               matmul_.made_right == nullptr);  // tiles read the dequantized weights
     if (IsTiny())
       AddTinySums();
     else if (by_library)
@@ -157,6 +166,27 @@ class Chooser {
     return rows / policy_.most_rows_at_once * policy_.most_rows_at_once;
   }
 
+  // How many warps of a block split the depth of 16 columns, so that the GPU has enough of them.
+  Rows FewRowsOnTensorCores(int64_t rows) const {
+    const int64_t groups = CeilDiv(n_, kColumnsOfWarp);
+    const int64_t most = std::min<int64_t>(kMostWarpsOfFewRows, Rows::kMostSums / rows);
+    int64_t warps = 1;
+    while (2 * warps <= most && groups * warps < kWarpsTogether * Wave() &&
+           k_ >= 2 * warps * kLeastTermsOfWarp)
+      warps *= 2;
+    return {static_cast<int>(rows), false, {.warps = static_cast<int>(warps)}, true};
+  }
+
+  // Adds kernels for one row and for few rows on tensor cores. If the weights are packed, they
+  // serve as many rows as possible, because other kernels read dequantized weights.
+  void AddFewRowsOnTensorCores() {
+    const bool is_packed = matmul_.made_right != nullptr;
+    ranges_ = {{is_packed ? FewRowsOnTensorCores(8) : FewRows(1), 0, is_packed ? 8 : 1}};
+    if (!is_packed) ranges_.push_back({FewRowsOnTensorCores(8), 2, 8});
+    for (int64_t rows = 16; is_packed && rows <= kMostPackedRows; rows *= 2)
+      ranges_.push_back({FewRowsOnTensorCores(rows), rows / 2 + 1, rows});
+  }
+
   Rows FewRows(int64_t rows) const {
     const int warps = policy_.makes_operand ? WarpsThatMakeShares(rows, k_)
                                             : WarpsThatFillTheGpu(rows, n_ * matrices_, k_);
@@ -166,6 +196,7 @@ class Chooser {
   // Adds kernels for one row, for up to half of most_rows_at_once and, unless tiles with so few
   // rows keep the GPU busy, for more rows, in groups if these are faster.
   void AddFewRows(bool tiles_fill) {
+    if (Rows::TakesTensorCores(matmul_)) return AddFewRowsOnTensorCores();
     const int64_t most = policy_.most_rows_at_once, half = most / 2;
     ranges_ = {{FewRows(1), 0, 1}, {FewRows(half), 2, half}};
     if (tiles_fill) return;
@@ -353,6 +384,11 @@ void AddRowCandidates(const MatMulPlan& matmul, int64_t rows,
   for (int& warps = way.split_k.warps; warps <= kMostWarps; warps *= 2) {
     if (warps == 1 || *matmul.k.AsConstant() >= kLeastTerms * warps) candidates.push_back(way);
   }
+  if (!Rows::TakesTensorCores(matmul)) return;
+  const int most =
+      static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(rows, 8))));
+  for (int warps = 2; warps <= kMostWarpsOfFewRows && most * warps <= Rows::kMostSums; warps *= 2)
+    candidates.push_back(Rows{most, false, {.warps = warps}, true});
 }
 
 }  // namespace
@@ -361,6 +397,13 @@ MatMulRanges ChooseMatMulSchedules(const MatMulPlan& matmul, const PlanOptions& 
                                    const Ranges& symbols, bool library) {
   if (!TakesOwnKernel(matmul)) return MatMulRanges(library ? 1 : 0);
   return WithEnds(Chooser(matmul, options, library).Choose(), symbols.IntervalOf(matmul.m));
+}
+
+MatMulRanges ChooseProductsOfCpu(const MatMulPlan& matmul, const Ranges& symbols) {
+  if (!Rows::TakesColumns(matmul)) return MatMulRanges(1);
+  MatMulRanges ranges = {{Rows{kFewRowsOfCpu, false, {}}, 0, kFewRowsOfCpu}};
+  Follow(schedule::Library(), kFewRowsOfCpu + 1, ranges);
+  return WithEnds(std::move(ranges), symbols.IntervalOf(matmul.m));
 }
 
 std::vector<MatMulSchedule> MatMulCandidates(const MatMulPlan& matmul, int64_t rows,

@@ -158,4 +158,26 @@ Drawing DrawColumns(const DrawnColumns& drawn) {
   return drawing;
 }
 
+Drawing DrawFewRows(const DrawnFewRows& drawn) {
+  constexpr int kShown = 4;
+  Drawing drawing = {
+      "the 16 columns of a block of the product a x b^T, and its warps, which split the depth"};
+  std::vector<std::string> heads;
+  DrawnRow row{"columns 0-15", {}, ""};
+  for (int warp = 0; warp < std::min(drawn.warps, kShown); ++warp) {
+    const int pack = 4 * warp;
+    heads.push_back(fmt::format("packs {}-{}", pack, pack + 3));
+    row.cells.push_back("warp " + std::to_string(warp));
+  }
+  DrawBox(heads, {row}, drawing);
+  drawing.push_back(
+      fmt::format("{} the packs, of {} weights,{} lane t of a warp",
+                  drawn.warps == 1 ? "one warp takes" : fmt::format("{} warps take", drawn.warps),
+                  drawn.pack, drawn.warps == 1 ? "" : " in turn;"));
+  drawing.push_back(
+      "multiplies pack t % 4 of columns t / 4 and t / 4 + 8 by rows t / 4, t / 4 + 8, ..;");
+  drawing.push_back("thread i then adds up the warps' sums of column i % 16 and row i / 16, ..");
+  return drawing;
+}
+
 }  // namespace fusec

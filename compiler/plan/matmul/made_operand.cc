@@ -6,6 +6,7 @@
 #include "compiler/ir/op_def.h"
 #include "compiler/kernel/fold.h"
 #include "compiler/plan/matmul/product_planner.h"
+#include "compiler/plan/read_codes.h"
 #include "compiler/region/block_stages.h"
 
 namespace fusec {
@@ -42,8 +43,8 @@ CExpr ProductPlanner::LeftFrom(const CExpr& first_row) {
       builder_.expressions().Constant("pack_lanes", lanes, "consecutive elements of a row");
   a_ = builder_.Unique(ModelName(matmul_.made->name));
   builder_.Comment(
-      "The left operand: " + OpsInWords(/*behind_product=*/false) +
-      ". Returns pack number `pack`, " + lanes_name.ToString() + " consecutive elements of a row" +
+      "The left operand: " + OpsOf(matmul_.made) + ". Returns pack number `pack`, " +
+      lanes_name.ToString() + " consecutive elements of a row" +
       (first_row.empty() ? "." : "; rows count from " + first_row.ToString() + " on."));
   builder_.Open();
   builder_.DefineVariable("left_row", 0, matmul_.m - 1);
@@ -97,6 +98,61 @@ void ProductPlanner::ReturnPack(const Expr& row, const Expr& first, int64_t lane
   builder_.Assign("made.at[lane]", ToMemory(made.value, dtype()));
   builder_.CloseLanes();
   builder_.Append(Statement::Return("made"));
+}
+
+std::string ProductPlanner::OpenRight(const CExpr& column, const CExpr& first_column, int64_t lanes,
+                                      const CExpr& lanes_name, const std::string& made) {
+  const std::string& type = builder_.index_type();
+  std::string parameters = type + " pack, " + made;
+  builder_.Open();
+  builder_.DefineVariable("pack", 0, depth() / lanes - 1);
+  builder_.expressions().NameFactor("pack", lanes, lanes_name);
+  if (first_column.empty()) return parameters;
+  const CExpr place = first_column + "column_in_group";
+  const bool fits = columns() % kFewRowsColumns == 0;
+  Let(column.word(), fits ? place : MinOf(columns_ - 1, place), 0, matmul_.n - 1);
+  return type + " column_in_group, " + parameters;
+}
+
+CExpr ProductPlanner::CloseRight(const std::string& parameters) {
+  const std::string name = builder_.Unique(ModelName(matmul_.made_right->name));
+  std::vector<Statement> body = builder_.Close();
+  builder_.Comment("The weights of a column: " + OpsOf(matmul_.made_right) +
+                   ". Computes consecutive weights, pack number `pack`.");
+  builder_.Append({.kind = Statement::Kind::kLambda,
+                   .text = parameters,
+                   .place = name,
+                   .body = std::move(body)});
+  return name;
+}
+
+CExpr ProductPlanner::RightFrom(const CExpr& column, const CExpr& first_column, int64_t lanes,
+                                const CExpr& lanes_name) {
+  const std::string made = VectorType("float", lanes_name).ToString() + "& made";
+  const std::string parameters = OpenRight(column, first_column, lanes, lanes_name, made);
+  builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", lanes_name});
+  const Exprs index = {Variable(column.word()), Variable("pack") * lanes + Variable("lane")};
+  ReadCodes(lowering_, matmul_.made_right, index);
+  builder_.Assign("made.at[lane]", lowering_.Evaluate(matmul_.made_right, index).value);
+  builder_.CloseLanes();
+  return CloseRight(parameters);
+}
+
+CExpr ProductPlanner::RightInWords(const CExpr& first_column, int64_t lanes,
+                                   const CExpr& lanes_name) {
+  const std::string made = Template("PairsOfWeights", {lanes_name}).ToString() + "& words";
+  const std::string parameters = OpenRight("column", first_column, lanes, lanes_name, made);
+  const auto pack =
+      ReadDequantizedPack(lowering_, matmul_.made_right,
+                          {Variable("column"), Variable("pack") * lanes}, lanes, lanes_name);
+  if (!pack) {
+    builder_.Close();
+    return {};
+  }
+  builder_.Use("dequantize_int4.cuh");
+  builder_.AppendCall(Call(Template("DequantizeInt4", {lanes_name}),
+                           {pack->packed, pack->zero, pack->scale, "words"}));
+  return CloseRight(parameters);
 }
 
 int64_t ProductPlanner::PackLanes() const {

@@ -9,7 +9,8 @@ namespace fusec {
 namespace {
 
 constexpr int kWarpSize = 32;
-constexpr int64_t kMostFirstPacks = 8;  // of 16 bytes each, in registers of a thread
+constexpr int64_t kMostFirstPacks = 8;     // of 16 bytes each, in registers of a thread
+constexpr int64_t kMostFirstWeights = 64;  // the same for computed weights, of 4 bytes each
 
 class RowsPlanner : ProductPlanner {
  public:
@@ -18,7 +19,8 @@ class RowsPlanner : ProductPlanner {
       : ProductPlanner(region, matmul, builder), kernel_(kernel) {}
 
   KernelPlan Plan() {
-    NameOperands(/*reads_weights=*/true, /*takes_sizes=*/false);
+    makes_weights_ = matmul_.made_right != nullptr;
+    NameOperands(/*reads_weights=*/!makes_weights_, /*takes_sizes=*/false);
     Write();
     return Finish(0);
   }
@@ -84,8 +86,15 @@ class RowsPlanner : ProductPlanner {
     return ChooseMatrix(BlockNumber(), "row_groups");
   }
 
-  // Elements of one load.
-  int64_t PackElements() const { return Aligned(16 / DtypeBytes(dtype())); }
+  // Elements of one load. Computed weights take registers as floats, and so do the rows.
+  int64_t PackElements() const {
+    if (makes_weights_) return Aligned(kernel_.most_rows == 1 ? 16 : 8);
+    return Aligned(16 / DtypeBytes(dtype()));
+  }
+  // The most packs of a column that a thread holds before the rows are available.
+  int64_t MostFirstPacks() const {
+    return makes_weights_ ? kMostFirstWeights / PackElements() : kMostFirstPacks;
+  }
 
   CExpr WarpsPerColumn() {
     return builder_.expressions().Constant("warps_per_column", kernel_.split_k.warps,
@@ -101,20 +110,30 @@ class RowsPlanner : ProductPlanner {
     const CExpr pack_name = names.Constant("pack", pack, "elements of one load");
     const int64_t terms = pack * kWarpSize * kernel_.split_k.warps;
     const CExpr packs =
-        names.Constant("first_packs", std::min(CeilDiv(depth(), terms), kMostFirstPacks),
+        names.Constant("first_packs", std::min(CeilDiv(depth(), terms), MostFirstPacks()),
                        "packs of weights that a thread prefetches");
-    const std::string weights = builder_.Unique("weights");
+    std::string weights;
+    if (makes_weights_) {
+      CExpr column = "column";
+      if (!fits) {
+        column = builder_.Unique("weights_column");
+        Let(column.word(), MinOf(columns_ - 1, "column"), 0, matmul_.n - 1);
+      }
+      weights = RightFrom(column, {}, pack, pack_name).word();
+    } else {
+      weights = builder_.Unique("weights");
+      const CExpr column = fits ? "column" : MinOf(columns_ - 1, "column");
+      builder_.Append(Statement::Let(CExpr::Type(MemoryTypeName(dtype()) + "*"), weights,
+                                     b_ + column * depth_));
+    }
     const std::string first = builder_.Unique("first_weights");
-    const CExpr column = fits ? "column" : MinOf(columns_ - 1, "column");
-    builder_.Append(
-        Statement::Let(CExpr::Type(MemoryTypeName(dtype()) + "*"), weights, b_ + column * depth_));
     builder_.Blank();
     builder_.Comment("Prefetch the weights before the other operand is needed.");
     builder_.Append(
         Statement::Let("auto", first,
                        Call(Template("ReadFirstWeights", {WarpsPerColumn(), pack_name, packs}),
                             {weights, depth_})));
-    if (IsConstant(matmul_.b.value)) {
+    if (makes_weights_ || IsConstant(matmul_.b.value)) {
       if (fits) ReadColumnWeights(Variable("column"));
       builder_.Append(Statement::Await());
     }

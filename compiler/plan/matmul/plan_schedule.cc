@@ -25,7 +25,12 @@ struct StepPlanner {
   }
   void operator()(const schedule::Plain&) const { step.kernel = PlanRowReduction(region, builder); }
   void operator()(const schedule::Rows& rows) const {
-    step.kernel = PlanMatMulRows(region, matmul, rows, builder);
+    if (options.target == TargetKind::kCpu)
+      step.kernel = PlanMatMulColumns(region, matmul, rows, builder);
+    else if (rows.tensor_cores)
+      step.kernel = PlanMatMulFewRows(region, matmul, rows, options, builder);
+    else
+      step.kernel = PlanMatMulRows(region, matmul, rows, builder);
   }
   void operator()(const schedule::Tile&) const { PlanTile(); }
   void operator()(const schedule::Warpgroup&) const { PlanTile(); }

@@ -77,6 +77,10 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
   plan.a.value = OperandOf(region, matmul->operand(0));
   plan.b.value = OperandOf(region, matmul->operand(1));
   if (!plan.a.value) plan.made = matmul->operand(0);
+  if (!plan.b.value && region.Has(kDense)) {
+    plan.b.value = region.operands[static_cast<size_t>(region.Int(kDense))];
+    plan.made_right = matmul->operand(1);
+  }
   if (!plan.b.value) return std::nullopt;
   plan.result = region.result();
   plan.dtype = matmul->result()->type.dtype;
@@ -113,7 +117,9 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
 std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind target) {
   auto plan = PlanProduct(region);
   if (!plan || plan->made || region.results.size() != 1) return std::nullopt;
+  const NodeSet of_weights = NodesBehind(plan->made_right);
   for (const auto& node : region.body->nodes) {
+    if (of_weights.count(node.get()) != 0) continue;
     if (node->kind == OpKind::kAdd) {
       if (plan->activation != "none" || !Adds(region, *node, target, *plan)) return std::nullopt;
     } else if (node->kind == OpKind::kRelu || node->kind == OpKind::kGelu) {

@@ -48,7 +48,16 @@ void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
 
 KernelPlan ProductPlanner::Finish(int64_t more_bytes) {
   CountTraffic(region_, builder_.plan());
-  builder_.plan().bytes_read = builder_.plan().bytes_read + more_bytes;
+  Expr& bytes = builder_.plan().bytes_read;
+  bytes = bytes + more_bytes;
+  if (matmul_.made_right != nullptr) {  // a kernel reads the weights in one of their two forms
+    const ValueSet packed = PackedInputs(region_);
+    for (size_t i = 0; i < region_.operands.size(); ++i) {
+      const bool is_packed = packed.count(region_.body->inputs[i].get()) != 0;
+      const bool is_dense = region_.operands[i] == matmul_.b.value;
+      if (makes_weights_ ? is_dense : is_packed) bytes = bytes - region_.operands[i]->type.Bytes();
+    }
+  }
   return builder_.Finish();
 }
 
@@ -140,14 +149,25 @@ void ProductPlanner::ReadColumnWeights(const Expr& column) {
   }
 }
 
-std::string ProductPlanner::OpsInWords(bool behind_product) const {
-  std::string words;
+std::string ProductPlanner::OpsOf(const Value* value) const {
+  const NodeSet nodes = NodesBehind(value);
+  return InWords([&](const Node& node) { return nodes.count(&node) != 0; });
+}
+
+std::string ProductPlanner::OpsBehindProduct() const {
   bool is_behind = false;
+  return InWords([&](const Node& node) {
+    const bool was_behind = is_behind;
+    is_behind |= &node == last_in_tile_;
+    return was_behind;
+  });
+}
+
+std::string ProductPlanner::InWords(function_ref<bool(const Node&)> is_named) const {
+  std::string words;
   for (const auto& node : region_.body->nodes) {
-    is_behind |= node.get() == last_in_tile_;
-    if (node.get() == last_in_tile_ || node->kind == OpKind::kReshape) continue;
-    if (is_behind == behind_product)
-      words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
+    if (!is_named(*node) || node->kind == OpKind::kReshape) continue;
+    words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
   }
   return words;
 }
@@ -204,7 +224,7 @@ CExpr ProductPlanner::ReadSlot(const Node& slot_matmul, const CExpr& rows) {
 }
 
 std::string ProductPlanner::EpilogueInWords() const {
-  const std::string words = OpsInWords(/*behind_product=*/true);
+  const std::string words = OpsBehindProduct();
   return words.empty() ? "The result" : "The result: " + words;
 }
 

@@ -67,6 +67,21 @@ class ProductPlanner {
   // packs have `lanes` elements.
   Expr FirstOfPack(int64_t lanes, const CExpr& lanes_name);
 
+  // The columns of a block of PlanMatMulFewRows.
+  static constexpr int64_t kFewRowsColumns = 16;
+  // The function that computes weights pack by pack, which is written here. A pack has `lanes`
+  // consecutive weights of `column`, a local; with `first_column`, of a column that is a parameter
+  // of the function and counts from that local on (PlanMatMulFewRows).
+  CExpr RightFrom(const CExpr& column, const CExpr& first_column, int64_t lanes,
+                  const CExpr& lanes_name);
+  // The same for weights of 4 bits in half precision: the function stores a pack in words
+  // (dequantize_int4.cuh). Empty, and nothing is written, for other weights.
+  CExpr RightInWords(const CExpr& first_column, int64_t lanes, const CExpr& lanes_name);
+  // Opens such a function, whose parameters are the number of a column and of a pack, and `made`.
+  std::string OpenRight(const CExpr& column, const CExpr& first_column, int64_t lanes,
+                        const CExpr& lanes_name, const std::string& made);
+  CExpr CloseRight(const std::string& parameters);
+
   // Functions for tiles whose depth the blocks of a cluster may split:
   bool IsShared() const { return cluster_blocks_ > 1; }
   CExpr ClusterBlocks();
@@ -96,8 +111,10 @@ class ProductPlanner {
   // Writes the loads of weights that have one element per column and that the epilogue reads, such
   // as a bias.
   void ReadColumnWeights(const Expr& column);
-  // The names of the ops before the product, or after it.
-  std::string OpsInWords(bool behind_product) const;
+  // The names of the ops that make `value`, and of those after the product.
+  std::string OpsOf(const Value* value) const;
+  std::string OpsBehindProduct() const;
+  std::string InWords(function_ref<bool(const Node&)> is_named) const;
   std::string EpilogueInWords() const;
 
   const Node& region_;
@@ -106,14 +123,21 @@ class ProductPlanner {
   RegionLowering lowering_;
   const Node* product_ = nullptr;
   int cluster_blocks_ = 1;              // that compute a tile; planners set it first
+  bool makes_weights_ = false;          // instead of reading the dequantized ones
   const Node* last_in_tile_ = nullptr;  // the epilogue follows it: usually the product
   CExpr a_, b_;                         // a_ may also be the function that computes it
   CExpr columns_, depth_;               // the names of these sizes
 };
 
-// Plan the kernels of the schedules Rows, and Tile or Warpgroup (`tile`).
+// Plan the kernels of the schedules Rows (PlanMatMulFewRows with tensor cores, PlanMatMulColumns on
+// a CPU), and Tile or Warpgroup (`tile`).
 KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const schedule::Rows& rows,
                           KernelBuilder& builder);
+KernelPlan PlanMatMulFewRows(const Node& region, const MatMulPlan& matmul,
+                             const schedule::Rows& rows, const PlanOptions& options,
+                             KernelBuilder& builder);
+KernelPlan PlanMatMulColumns(const Node& region, const MatMulPlan& matmul,
+                             const schedule::Rows& rows, KernelBuilder& builder);
 KernelPlan PlanMatMulTile(const Node& region, const MatMulPlan& matmul, const MatMulSchedule& tile,
                           const PlanOptions& options, KernelBuilder& builder);
 

@@ -59,17 +59,37 @@ std::string Rows::Suffix() const {
 }
 
 std::string Rows::Words() const {
+  if (tensor_cores)
+    return Number(most_rows) + " rows at once on tensor cores, " + Number(split_k.warps) +
+           " warps per 16 columns";
   return (in_groups ? "groups of " + Number(most_rows) + " rows, "
                     : Number(most_rows) + " rows at once, ") +
          Number(split_k.warps) + " warps per column";
 }
 
 std::string Rows::Problem() const {
+  const bool fits = most_rows % kTileRows == 0 && most_rows <= kMostRows && !in_groups &&
+                    most_rows * split_k.warps <= kMostSums;
+  if (tensor_cores && !fits) return "tensor cores multiply 8 to 64 rows, a multiple of 8";
   return AreExtents({most_rows, split_k.warps}) ? "" : "rows and warps must be 1 to 1024";
 }
 
 bool Rows::Fits(const MatMulPlan& matmul, const PlanOptions& options) const {
-  return HasTensorCores(options) && TakesOwnKernel(matmul);
+  if (options.target == TargetKind::kCpu) return TakesColumns(matmul);
+  return HasTensorCores(options) && TakesOwnKernel(matmul) &&
+         (!tensor_cores || TakesTensorCores(matmul));
+}
+
+bool Rows::TakesTensorCores(const MatMulPlan& matmul) {
+  const bool is_half = matmul.dtype == Dtype::kF16 || matmul.dtype == Dtype::kBF16;
+  return is_half && matmul.made == nullptr && matmul.batch.IsConstant(1) &&
+         TakesOwnKernel(matmul) && *matmul.k.AsConstant() % kLeastPack == 0;
+}
+
+bool Rows::TakesColumns(const MatMulPlan& matmul) {
+  constexpr int64_t kMostTerms = 1 << 15;  // of the column, which is on the stack
+  return matmul.made_right != nullptr && matmul.made == nullptr && TakesOwnKernel(matmul) &&
+         matmul.k.AsConstant().value_or(kMostTerms + 1) <= kMostTerms;
 }
 
 std::string Tile::Suffix() const { return "_tile_" + Extents(*this); }

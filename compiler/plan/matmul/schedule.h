@@ -77,12 +77,15 @@ struct Plain {
   bool Fits(const MatMulPlan&, const PlanOptions&) const { return true; }
 };
 
-// Warps compute one column of up to most_rows rows at a time (matmul_rows.cuh).
+// Warps compute one column of up to most_rows rows at a time (matmul_rows.cuh). On a CPU, the same
+// is done for weights that the kernel computes (matmul_columns.cuh).
 struct Rows {
   static constexpr const char* kKind = "rows";
   int most_rows = 1;
   bool in_groups = false;  // other blocks for each most_rows rows
   SplitK split_k;          // across warps
+  // Warps compute 16 columns at a time on tensor cores (matmul_few_rows.cuh), for 16-bit floats.
+  bool tensor_cores = false;
 
   bool operator==(const Rows&) const = default;
   template <class Self, class Field>
@@ -90,15 +93,21 @@ struct Rows {
     field("most_rows", self.most_rows);
     field("in_groups", self.in_groups, false);
     field("split_k_warps", self.split_k.warps, 1);
+    field("tensor_cores", self.tensor_cores, false);
   }
   std::string Suffix() const;
   std::string Words() const;
   int64_t MostRows() const { return in_groups ? INT64_MAX : most_rows; }
   // Blocks of groups are larger: their columns share the rows that are read.
-  int BlockSize() const { return in_groups ? 256 : 128; }
+  int BlockSize() const { return tensor_cores ? 32 * split_k.warps : in_groups ? 256 : 128; }
   int SharedBytes(Arithmetic) const { return 0; }
   std::string Problem() const;
   bool Fits(const MatMulPlan& matmul, const PlanOptions& options) const;
+  // Whether tensor cores can multiply few rows: 16-bit floats, in packs of kLeastPack or more.
+  static bool TakesTensorCores(const MatMulPlan& matmul);
+  static constexpr int kTileRows = 8, kMostRows = 64, kMostSums = 512, kLeastPack = 4;
+  // Whether there is such a kernel for a CPU.
+  static bool TakesColumns(const MatMulPlan& matmul);
 };
 
 // The common part of tiles: a rectangle of the result. Its sums are accumulated over chunks of the

@@ -182,7 +182,9 @@ std::vector<Step> ForMultiprocessors(std::vector<Step> steps, int planned, int m
       SizeRange when = *steps[i].when;
       if (i > first && when.by_waves)
         when.from = Scaled(when.from - 1, multiprocessors, planned) + 1;
-      if (i > first) when.from = std::max(when.from, steps[first].when->from + 1);
+      size_t fixed = i;  // the last alternative before this one whose range does not move
+      while (fixed > first && (fixed == i || steps[fixed].when->by_waves)) --fixed;
+      if (i > first) when.from = std::max(when.from, steps[fixed].when->from + 1);
       if (when.from > to) continue;
       when.to = std::exchange(to, when.from - 1);
       kept.push_back(steps[i]);

@@ -81,11 +81,12 @@ TEST(ForMultiprocessors, RangesThatBeginBehindAWaveMove) {
   EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 132)), TextOf(steps));
   EXPECT_EQ(TextOf(ForMultiprocessors(steps, 0, 16)), TextOf(steps));  // an artifact that does not tell
   EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 66)), "a1 0..8; a2 9..66; a3 67..528; a4 529..1999; b; ");
-  // With few multiprocessors, a wave is full before the second one begins; with many, the last kernel is never needed.
-  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 4)), "a1 0..4; a3 5..32; a4 33..1999; b; ");
+  // With few multiprocessors, a wave is full before the second one begins, but the kernels for few rows keep their sizes; with many, the
+  // last kernel is never needed.
+  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 4)), "a1 0..8; a2 9..9; a3 10..32; a4 33..1999; b; ");
   EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 264)), "a1 0..8; a2 9..264; a3 265..1999; b; ");
   steps[3].when = {DimExpression(), 1057, INT64_MAX, true};
-  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 1)), "a1 0..1; a3 2..8; a4 9..9223372036854775807; b; ");
+  EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 1)), "a1 0..8; a2 9..9; a4 10..9223372036854775807; b; ");
   steps[2].when->to = INT64_MAX - 1;
   steps[3].when->from = INT64_MAX;
   EXPECT_EQ(TextOf(ForMultiprocessors(steps, 132, 144)),

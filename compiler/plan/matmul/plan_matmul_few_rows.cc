@@ -1,0 +1,135 @@
+#include <algorithm>
+
+#include "compiler/kernel/fold.h"
+#include "compiler/plan/matmul/drawing.h"
+#include "compiler/plan/matmul/product_planner.h"
+#include "compiler/plan/plan_region.h"
+#include "compiler/region/block_stages.h"
+
+namespace fusec {
+
+namespace {
+
+// Elements of one load. With more rows, longer packs take too many registers.
+constexpr int64_t kMostPack = 16, kMostPackedPack = 32;
+constexpr int64_t kMostFirstSteps = 2;  // whose weights a thread holds before rows are available
+
+// The schedule Rows on tensor cores.
+class FewRowsPlanner : ProductPlanner {
+ public:
+  FewRowsPlanner(const Node& region, const MatMulPlan& matmul, const schedule::Rows& kernel,
+                 const PlanOptions& options, KernelBuilder& builder)
+      : ProductPlanner(region, matmul, builder),
+        kernel_(kernel),
+        arithmetic_(TensorCoreArithmetic(matmul.dtype, options.matmul_precision)) {
+    makes_weights_ = matmul.made_right != nullptr;
+  }
+
+  KernelPlan Plan() {
+    NameOperands(/*reads_weights=*/!makes_weights_, /*takes_sizes=*/false);
+    Write();
+    return Finish(0);
+  }
+
+ private:
+  void Write() {
+    for (const char* file :
+         {"vector.cuh", "tensor_core.cuh", "matmul_rows.cuh", "matmul_few_rows.cuh"})
+      builder_.Use(file);
+    IndexWriter& names = builder_.expressions();
+    KernelPlan& plan = builder_.plan();
+    const int warps = kernel_.split_k.warps;
+    plan.block_size = kernel_.BlockSize();
+    plan.has_small_blocks = true;
+    // An empty batch has no blocks.
+    plan.blocks = Expr(CeilDiv(columns(), kFewRowsColumns)) * Min(matmul_.m, 1, builder_.ranges());
+    plan.launch_in_words =
+        (warps == 1 ? "one warp" : "a block of " + std::to_string(warps) + " warps") +
+        std::string(" per 16 columns");
+    plan.drawing = DrawFewRows({kernel_.most_rows, warps, Pack()});
+    const CExpr block_columns =
+        names.Constant("block_columns", kFewRowsColumns, "columns of a block");
+    const CExpr most = names.Constant("most_rows", kernel_.most_rows, "rows of the result");
+    const CExpr warps_name = names.Constant("depth_warps", warps, "warps that split each sum");
+    builder_.Append(
+        Statement::Declare(Template("__shared__ ColumnSums", {most, warps_name}), "sums"));
+    Let("first_column", BlockNumber() * block_columns, 0, matmul_.n - 1);
+    const CExpr pack = names.Constant("pack", Pack(), "elements of one load");
+    const CExpr weights = Weights(pack);
+    const CExpr first = ReadFirst(weights, pack, warps_name);
+    builder_.Blank();
+    builder_.AppendCall(Call(Template("MultiplyColumns", {arithmetic_}),
+                             {a_, RowCount(), weights, first, depth_, "sums"}));
+    builder_.Blank();
+    builder_.Comment(EpilogueInWords());
+    StoreElements(block_columns, most);
+  }
+
+  int64_t Pack() const {
+    const bool is_long = makes_weights_ && kernel_.most_rows == schedule::Rows::kTileRows;
+    return Aligned(is_long ? kMostPackedPack : kMostPack);
+  }
+
+  // The weights of the block's columns, as a local.
+  CExpr Weights(const CExpr& pack) {
+    if (makes_weights_ && dtype() == Dtype::kF16 && Pack() % 8 == 0) {
+      const CExpr words = RightInWords("first_column", Pack(), pack);
+      is_in_words_ = !words.empty();
+      if (is_in_words_) return words;
+    }
+    if (makes_weights_) return RightFrom("column", "first_column", Pack(), pack);
+    const std::string weights = builder_.Unique("weights");
+    builder_.Append(Statement::Let(
+        "auto", weights,
+        Call("ColumnsFrom", {b_ + "first_column" * depth_, depth_, columns_ - "first_column"})));
+    return weights;
+  }
+
+  CExpr ReadFirst(const CExpr& weights, const CExpr& pack, const CExpr& warps) {
+    const int64_t terms_of_step = 4 * Pack() * kernel_.split_k.warps;
+    const CExpr steps = builder_.expressions().Constant(
+        "first_steps", std::min(CeilDiv(depth(), terms_of_step), kMostFirstSteps),
+        "steps whose weights are prefetched");
+    builder_.Blank();
+    builder_.Comment("Prefetch weights before the other operand is needed.");
+    const CExpr order = is_in_words_ ? "PairOrder::kFourApart" : "PairOrder::kAdjacent";
+    builder_.Append(
+        Statement::Let("auto", "first_pairs",
+                       Call(Template("ReadFirstPairs", {arithmetic_, order, warps, pack, steps}),
+                            {weights, depth_})));
+    if (makes_weights_ || IsConstant(matmul_.b.value)) builder_.Append(Statement::Await());
+    return "first_pairs";
+  }
+
+  void StoreElements(const CExpr& block_columns, const CExpr& most) {
+    const Statement header =
+        LoopHeader(builder_, "i", "threadIdx.x", most * block_columns, BlockSizeName(builder_));
+    builder_.Open();
+    builder_.DefineVariable("i", 0, kernel_.most_rows * kFewRowsColumns - 1);
+    Let("row", "i" / block_columns, 0, matmul_.m - 1);
+    Let("column_in_group", "i" % block_columns, 0, kFewRowsColumns - 1);
+    Let("column", "first_column + column_in_group", 0, matmul_.n - 1);
+    builder_.Open(/*is_branch=*/true);
+    builder_.Append(Statement::Let("float", "product", "sums.Total(row, column_in_group)"));
+    builder_.DefineVariable("product", 0, 0);
+    StoreElement(Variable("row"), Variable("column"), "product");
+    CExpr inside = "row" < RowCount();
+    if (columns() % kFewRowsColumns != 0) inside = And(inside, "column" < columns_);
+    builder_.CloseIf(inside);
+    builder_.CloseFor(header);
+  }
+
+  const schedule::Rows& kernel_;
+  const CExpr arithmetic_;
+  bool is_in_words_ = false;  // the kernel makes words of weights
+};
+
+}  // namespace
+
+KernelPlan PlanMatMulFewRows(const Node& region, const MatMulPlan& matmul,
+                             const schedule::Rows& rows, const PlanOptions& options,
+                             KernelBuilder& builder) {
+  return FewRowsPlanner(region, matmul, rows, options, builder).Plan();
+}
+
+}  // namespace fusec
