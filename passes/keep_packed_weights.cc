@@ -34,13 +34,15 @@ struct CodeRange {
   int64_t least = 0;
 };
 
-// The elements that are stored for a value that depends only on constants: of the constants behind
-// repetitions. nullopt if it depends on an input, or on too many ops.
+// The elements that are stored for a value that depends only on constants, if views and pointwise
+// ops behind repetitions are computed where they are needed. nullopt if it depends on an input, or
+// on too many ops.
 std::optional<int64_t> StoredElements(const Value* value, int& ops) {
   if (IsConstant(value)) return Elements(value);
   if (value == nullptr || value->producer == nullptr || ++ops > kMostOps) return std::nullopt;
   const Node& node = *value->producer;
-  if (!IsView(node) && !IsPointwise(node) && node.kind != OpKind::kGather) return std::nullopt;
+  if (node.kind == OpKind::kGather) return Elements(value);
+  if (!IsView(node) && !IsPointwise(node)) return std::nullopt;
   int64_t most = 0;
   for (const Value* operand : node.operands) {
     if (operand == nullptr) continue;
@@ -48,8 +50,7 @@ std::optional<int64_t> StoredElements(const Value* value, int& ops) {
     if (!stored) return std::nullopt;
     most = std::max(most, *stored);
   }
-  const bool repeats = node.kind == OpKind::kExpand || node.kind == OpKind::kTile;
-  return repeats ? most : Elements(value);
+  return std::min(most, Elements(value));
 }
 
 // The range of 4 bits in which all elements of an integer value are.
@@ -69,6 +70,7 @@ std::optional<CodeRange> RangeOf(const Value* value) {
     }
     return range;
   }
+  if (node.kind == OpKind::kGather) return RangeOf(node.operand(0));
   if (IsView(node)) {
     CodeRange range;
     for (const Value* operand : node.operands) {
@@ -91,38 +93,48 @@ std::optional<CodeRange> RangeOf(const Value* value) {
   return std::nullopt;
 }
 
-// The integers that the weights of a product are made from, and the op that makes them floats.
-struct Codes {
-  Node* to_float;
+// The weights of a product that are made from 4-bit codes.
+struct Found {
+  Node* to_float;  // makes floats of the codes
   CodeRange range;
+  // Pointwise ops between the codes and the product, from the weights down, if the codes have rows
+  // of the depth, [depth, columns]. The weights are then transposed.
+  std::vector<Node*> turned;
 };
 
 class Finder {
  public:
   Finder(const Graph& graph, const ReaderMap& readers) : graph_(graph), readers_(readers) {}
 
-  std::optional<Codes> CodesOf(const Node& product) const {
+  std::optional<Found> PackedWeights(const Node& product) const {
     if (product.kind != OpKind::kMatMul || product.operand(0) == product.operand(1))
       return std::nullopt;
     const Value* weights = product.operand(1);
     bool along_depth = product.Int("transpose_b") != 0;
+    bool has_views = false;
+    Found found{nullptr, {}, {}};
     // Walk from the weights to the codes. Only the last transpose turns rows into columns.
     for (int ops = 0; ops < kMostOps; ++ops) {
       Node* node = weights->producer;
       if (node == nullptr || node->results.size() != 1 || !HasOneReader(graph_, readers_, weights))
         return std::nullopt;
       if (node->kind == OpKind::kCast && IsInteger(node->operand(0)->type.dtype)) {
-        if (!along_depth || !IsFloat(weights->type.dtype)) return std::nullopt;
-        return Packable(*node);
+        const bool turns = !along_depth && !has_views && weights->type.rank() == 2;
+        if (!(along_depth || turns) || !IsFloat(weights->type.dtype)) return std::nullopt;
+        if (along_depth) found.turned.clear();
+        found.to_float = node;
+        return Packable(std::move(found));
       }
       if (node->kind == OpKind::kTranspose && !along_depth && weights->type.rank() == 2) {
         along_depth = true;
         weights = node->operand(0);
       } else if (KeepsOrder(*node)) {
+        has_views = true;
         weights = node->operand(0);
       } else if (IsPointwise(*node)) {
         weights = MainOperand(*node);
         if (weights == nullptr) return std::nullopt;
+        found.turned.push_back(node);
       } else {
         return std::nullopt;
       }
@@ -130,7 +142,6 @@ class Finder {
     return std::nullopt;
   }
 
- private:
   // The operand with as many elements as the result, if the others are far smaller constants.
   static const Value* MainOperand(const Node& node) {
     const Value* main = nullptr;
@@ -146,35 +157,39 @@ class Finder {
     return main;
   }
 
-  static std::optional<Codes> Packable(Node& to_float) {
-    const Value* codes = to_float.operand(0);
+ private:
+  static std::optional<Found> Packable(Found found) {
+    const Value* codes = found.to_float->operand(0);
     int ops = 0;
-    const auto columns = codes->type.shape.empty() ? 0 : codes->type.shape.back().AsConstant();
-    if (!StoredElements(codes, ops) || Elements(codes) < kFewestWeights || !columns ||
-        *columns % 2 != 0)
+    const Shape& shape = codes->type.shape;
+    if (shape.empty() || !StoredElements(codes, ops) || Elements(codes) < kFewestWeights)
       return std::nullopt;
+    // Found::turned lists at least the op behind the cast if the codes have rows of the depth.
+    const auto length = (found.turned.empty() ? shape.back() : shape[0]).AsConstant();
     const auto range = RangeOf(codes);
-    if (!range) return std::nullopt;
-    return Codes{&to_float, *range};
+    if (!length || *length % 2 != 0 || !range) return std::nullopt;
+    found.range = *range;
+    return found;
   }
 
   const Graph& graph_;
   const ReaderMap& readers_;
 };
 
-// Packs the codes, which are then 0 to 15, into pairs, and unpacks them.
-Value* PackedAndUnpacked(Builder& builder, Value* codes, CodeRange range) {
-  const std::string& name = codes->name;
-  const Dtype dtype = codes->type.dtype;
+// The codes as floats, packed into pairs, in which they are 0 to 15, and unpacked.
+Value* FloatsOfCodes(Builder& builder, Value* codes, const Found& found) {
+  const Value* floats = found.to_float->result();
+  const std::string& name = floats->name;
   const int64_t columns = *codes->type.shape.back().AsConstant();
   const auto cast = [&](Value* value, Dtype to) {
     if (value->type.dtype == to) return value;
-    return builder.Make(OpKind::kCast, {value}, {{"to", to}}, name + "_cast");
+    return builder.Make(OpKind::kCast, {value}, {{"to", to}}, name + "_codes");
   };
   const auto shifted = [&](OpKind kind, Value* value) {
-    if (range.least == 0) return value;
-    const double shift = static_cast<double>(-range.least);
-    return builder.Make(kind, {value, builder.Scalar(dtype, shift)}, {}, name + "_shifted");
+    if (found.range.least == 0) return value;
+    const double shift = static_cast<double>(-found.range.least);
+    Value* number = builder.Scalar(value->type.dtype, shift);
+    return builder.Make(kind, {value, number}, {}, name + "_shifted");
   };
   Shape pairs(codes->type.shape);
   pairs.back() = columns / 2;
@@ -188,10 +203,38 @@ Value* PackedAndUnpacked(Builder& builder, Value* codes, CodeRange range) {
   };
   Value* high =
       builder.Make(OpKind::kMul, {half(1), builder.Scalar(Dtype::kU8, 16)}, {}, name + "_high");
-  Value* packed = builder.Make(OpKind::kAdd, {half(0), high}, {}, name + "_pairs");
+  Value* packed = builder.Make(OpKind::kAdd, {half(0), high}, {}, name + "_packed");
   Value* unpacked =
       builder.Make(OpKind::kUnpackInt4, {packed}, {{"columns", columns}}, name + "_unpacked");
-  return shifted(OpKind::kSub, cast(unpacked, dtype));
+  return shifted(OpKind::kSub, cast(unpacked, floats->type.dtype));
+}
+
+// A value of a matrix's shape, or one that is broadcast to it, for the transposed matrix.
+Value* Turned(Builder& builder, Value* value) {
+  if (value->type.rank() == 0) return value;
+  if (value->type.rank() == 1)
+    return ReshapeTo(builder, value, {value->type.shape[0], 1}, value->name + "_turned");
+  return builder.Make(OpKind::kTranspose, {value}, {{"perm", std::vector<int64_t>{1, 0}}},
+                      value->name + "_turned");
+}
+
+// The transposed weights, made by the same ops from transposed codes.
+Value* TurnedWeights(Builder& builder, const Found& found) {
+  Value* codes = Turned(builder, found.to_float->operand(0));
+  Value* weights = FloatsOfCodes(builder, codes, found);
+  for (auto node = found.turned.rbegin(); node != found.turned.rend(); ++node) {
+    const Value* main = Finder::MainOperand(**node);
+    ValueList operands;
+    for (Value* operand : (*node)->operands) {
+      Value* turned = operand == nullptr ? nullptr
+                      : operand == main  ? weights
+                                         : Turned(builder, operand);
+      operands.push_back(turned);
+    }
+    weights = builder.Make((*node)->kind, operands, (*node)->attributes,
+                           (*node)->result()->name + "_turned");
+  }
+  return weights;
 }
 
 }  // namespace
@@ -199,16 +242,24 @@ Value* PackedAndUnpacked(Builder& builder, Value* codes, CodeRange range) {
 Result<bool> KeepPackedWeights(Graph& graph, const PassOptions&, PassReport&) {
   const ReaderMap readers = Readers(graph);
   const Finder finder(graph, readers);
-  DenseMap<const Node*, CodeRange> found;
+  DenseMap<const Node*, Found> casts, products;  // by the op that is replaced
   for (const auto& node : graph.nodes) {
-    if (const auto codes = finder.CodesOf(*node)) found[codes->to_float] = codes->range;
+    auto found = finder.PackedWeights(*node);
+    if (!found) continue;
+    const bool turns = !found->turned.empty();
+    (turns ? products : casts)[turns ? node.get() : found->to_float] = *std::move(found);
   }
-  if (found.empty()) return false;
+  if (casts.empty() && products.empty()) return false;
   ReplaceResults(graph, [&](const Node& node, Builder& builder) -> Value* {
-    const auto codes = found.find(&node);
-    if (codes == found.end()) return nullptr;
-    Value* unpacked = PackedAndUnpacked(builder, node.operand(0), codes->second);
-    return builder.Make(OpKind::kCast, {unpacked}, node.attributes, node.result()->name);
+    if (const auto found = casts.find(&node); found != casts.end())
+      return FloatsOfCodes(builder, node.operand(0), found->second);
+    const auto found = products.find(&node);
+    if (found == products.end()) return nullptr;
+    Attributes attributes = node.attributes;
+    attributes["transpose_b"] = int64_t{1};
+    Value* weights = TurnedWeights(builder, found->second);
+    return builder.Make(OpKind::kMatMul, {node.operand(0), weights}, attributes,
+                        node.result()->name);
   });
   return true;
 }

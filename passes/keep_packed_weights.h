@@ -18,10 +18,11 @@ namespace fusec {
 //   %y = matmul(%a, %t) : f32[batch, 32]
 //
 // The result is exact. The pass must run before constants are folded; fuse-dequantization then
-// makes the product read the codes.
+// makes the product read the codes. Codes of a matrix [depth, columns], as DequantizeLinear has
+// them, are transposed first, and so are scales and zero points.
 //
-// Weights stay as they are if they are small, if a row of the matrix is not a row of the product's
-// depth (transposed, as above), or if the scales take more than an eighth as many elements.
+// Weights stay as they are if they are small, or if the scales take more than an eighth as many
+// elements.
 Result<bool> KeepPackedWeights(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

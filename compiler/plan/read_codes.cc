@@ -62,8 +62,23 @@ std::optional<CExpr> LoadPacked(RegionLowering& lowering, const Element& codes, 
                      Call(Template("LoadVector", {bytes}), {begin}));
 }
 
-// Whether all elements are integers from 0 to 1023.
-bool AreSmallIntegers(const TensorData* data) {
+// Whether the elements of a value are those of the only operand of its op.
+bool PassesOn(const Value* value) {
+  if (value->producer == nullptr || value->producer->operands.size() != 1) return false;
+  const Node& node = *value->producer;
+  return node.kind == OpKind::kCast || GetOpDef(node.kind).op_class == OpClass::kView;
+}
+
+// Whether the elements of a value are numbers in half precision.
+bool IsHalf(const Value* value) {
+  while (value->type.dtype != Dtype::kF16 && PassesOn(value)) value = value->producer->operand(0);
+  return value->type.dtype == Dtype::kF16;
+}
+
+// Whether all elements are known to be integers from 0 to 1023.
+bool AreSmallIntegers(const RegionLowering& lowering, const Value* value) {
+  while (PassesOn(value)) value = value->producer->operand(0);
+  const TensorData* data = lowering.ConstantPayload(value);
   for (int64_t i = 0; data != nullptr && i < data->element_count(); ++i) {
     const double number = data->GetDouble(i);
     if (!(number >= 0 && number < 1024 && number == std::floor(number))) return false;
@@ -134,14 +149,21 @@ std::optional<DequantizedPack> ReadDequantizedPack(RegionLowering& lowering, con
     return found;
   };
   skip_views();
-  if (element.value->producer->kind != OpKind::kMul) return std::nullopt;
+  // Products of codes and a scale in half precision are exact in f32, so that it does not matter
+  // whether they are rounded as halves or, by a cast, as floats.
+  if (element.value->producer->kind == OpKind::kCast && element.value->type.dtype == Dtype::kF16) {
+    element.value = element.value->producer->operand(0);
+    skip_views();
+  }
+  if (element.value->producer == nullptr || element.value->producer->kind != OpKind::kMul)
+    return std::nullopt;
   const auto scale = take_operand(IsUnpacked(element.value->producer->operand(0)) ? 0 : 1);
-  if (!scale) return std::nullopt;
+  if (!scale || !IsHalf(scale->value)) return std::nullopt;
   skip_views();
   std::optional<Element> zero;
   if (element.value->producer && element.value->producer->kind == OpKind::kSub) {
     zero = take_operand(0);
-    if (!zero || !AreSmallIntegers(lowering.ConstantPayload(zero->value))) return std::nullopt;
+    if (!zero || !AreSmallIntegers(lowering, zero->value)) return std::nullopt;
     skip_views();
   }
   if (element.value->producer == nullptr || !CastsCodes(*element.value->producer))

@@ -227,9 +227,9 @@ def quantized():
                                                        mask=np.ones((3, 5), np.int32), **{n + "_scale": scale(0.02) for n in names},
                                                        **{n + "_zero_point": zero for n in names}), outputs=[0, 1], epsilon=1e-5)
 
-    def blocks(name, bits, n, k, size, zeros=None, groups=False, **more):
+    def blocks(name, bits, n, k, size, zeros=None, groups=False, rows=3, **more):
         count, held = -(-k // size), size * bits // 8
-        inputs = dict(A=real(3, k), B=codes(n, count, held), scales=np.abs(real(n, count)) + np.float32(0.1))
+        inputs = dict(A=real(rows, k), B=codes(n, count, held), scales=np.abs(real(n, count)) + np.float32(0.1))
         inputs["zero_points"] = None if zeros is None else codes(n, -(-count * bits // 8)) if zeros == "codes" else real(n, count) + np.float32(2 ** (bits - 1))
         inputs["g_idx"] = rng.permutation(np.arange(k) // size).astype(np.int32) if groups else None
         inputs["bias"] = real(n)
@@ -241,6 +241,12 @@ def quantized():
     blocks("eight", 8, 10, 64, 32, "codes")
     blocks("real_zeros", 4, 10, 64, 16, "reals")
     blocks("groups", 4, 10, 64, 16, groups=True)  # with zero points, onnxruntime's CPU kernel of groups takes 8 for all of them
+    # Weights that are large enough to stay packed.
+    blocks("packed", 4, 72, 96, 32, "codes")
+    blocks("packed_rest", 4, 90, 50, 16, "codes")
+    blocks("packed_many_rows", 4, 72, 96, 32, rows=40)
+    blocks("packed_real_zeros", 4, 80, 64, 16, "reals")
+    blocks("packed_groups", 4, 80, 64, 16, groups=True)
     for kind, k in ((0, 64), (1, 48)):
         case("quantized", "MatMulBnb4", dict(A=real(3, k), B=codes(10 * k // 2), absmax=np.abs(real(-(-10 * k // 32)))), name=f"type_{kind}", N=10, K=k, block_size=32,
              quant_type=kind, transB=1, constant=("B", "absmax"))
