@@ -29,11 +29,19 @@ __device__ __forceinline__ void MultiplyRows(const T* rows, int count, const flo
     }
     sums[row] = of_a, sums[row + 1] = of_b, sums[row + 2] = of_c, sums[row + 3] = of_d;
   }
-  for (; row < count; ++row) {
+  for (; row < count; ++row) {  // four sums, which need not wait for each other
     const T* a = rows + static_cast<long long>(row) * depth;
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int k = 0; k < depth; ++k) sum += ToFloat(a[k]) * column[k];
-    sums[row] = sum;
+    const int part = depth / 4;
+    float first = 0.0f, second = 0.0f, third = 0.0f, fourth = 0.0f;
+#pragma omp simd reduction(+ : first, second, third, fourth)
+    for (int k = 0; k < part; ++k) {
+      first += ToFloat(a[k]) * column[k];
+      second += ToFloat(a[k + part]) * column[k + part];
+      third += ToFloat(a[k + 2 * part]) * column[k + 2 * part];
+      fourth += ToFloat(a[k + 3 * part]) * column[k + 3 * part];
+    }
+    float rest = 0.0f;
+    for (int k = 4 * part; k < depth; ++k) rest += ToFloat(a[k]) * column[k];
+    sums[row] = (first + second) + (third + fourth) + rest;
   }
 }
