@@ -9,8 +9,9 @@ namespace fusec {
 
 namespace {
 
-// Smaller weights are not worth a kernel that unpacks them.
-constexpr int64_t kFewestWeights = 4096;
+// Smaller weights are not worth a kernel that unpacks them, and matrices of low rank may be an
+// adapter, whose weights other passes need.
+constexpr int64_t kFewestWeights = 4096, kLowRank = 64;
 // The fewest weights of a block, that is, per scale.
 constexpr int64_t kLeastBlock = 8;
 // Ops between the constants and the weights; MatMulNBits needs 20.
@@ -107,7 +108,8 @@ class Finder {
   Finder(const Graph& graph, const ReaderMap& readers) : graph_(graph), readers_(readers) {}
 
   std::optional<Found> PackedWeights(const Node& product) const {
-    if (product.kind != OpKind::kMatMul || product.operand(0) == product.operand(1))
+    if (product.kind != OpKind::kMatMul || product.operand(0) == product.operand(1) ||
+        HasLowRank(product.operand(1)->type))
       return std::nullopt;
     const Value* weights = product.operand(1);
     bool along_depth = product.Int("transpose_b") != 0;
@@ -158,6 +160,12 @@ class Finder {
   }
 
  private:
+  static bool HasLowRank(const TensorType& matrix) {
+    return std::any_of(matrix.shape.begin(), matrix.shape.end(), [](const Expr& extent) {
+      return extent.AsConstant().value_or(0) <= kLowRank;
+    });
+  }
+
   static std::optional<Found> Packable(Found found) {
     const Value* codes = found.to_float->operand(0);
     int ops = 0;

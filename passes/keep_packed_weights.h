@@ -21,8 +21,8 @@ namespace fusec {
 // makes the product read the codes. Codes of a matrix [depth, columns], as DequantizeLinear has
 // them, are transposed first, and so are scales and zero points.
 //
-// Weights stay as they are if they are small, or if the scales take more than an eighth as many
-// elements.
+// Weights stay as they are if they are small or of low rank (an adapter), or if the scales take more
+// than an eighth as many elements.
 Result<bool> KeepPackedWeights(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

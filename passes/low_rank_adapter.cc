@@ -1,6 +1,7 @@
 #include "passes/low_rank_adapter.h"
 
 #include "compiler/ir/op_def.h"
+#include "compiler/region/product.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
@@ -36,6 +37,18 @@ const Node* ScaledProduct(const Value* value, LowRankAdapter& adapter) {
   return node && RightWeights(*node) ? node : nullptr;
 }
 
+// Whether the right operand of `product` is made of constants that keep-packed-weights left packed.
+bool HasPackedWeights(const Node& product) {
+  bool is_packed = false;
+  for (const Node* node : NodesBehind(product.operand(1))) {
+    is_packed |= node->kind == OpKind::kUnpackInt4;
+    for (const Value* operand : node->operands) {
+      if (operand != nullptr && operand->producer == nullptr) return false;  // an input
+    }
+  }
+  return is_packed && product.operand(1)->type.rank() == 2;
+}
+
 // The matmul of `x` by a constant among the terms of the sum `value`, all of which only the sum
 // reads, and once.
 Node* FindBase(const Graph& graph, const ReaderMap& readers, const Value* value, const Value* x) {
@@ -43,7 +56,7 @@ Node* FindBase(const Graph& graph, const ReaderMap& readers, const Value* value,
   if (!node || !HasOneReader(graph, readers, value)) return nullptr;
   if (node->kind == OpKind::kMatMul) {
     const bool same_rows = WithoutCasts(node->operand(0)) == WithoutCasts(x);
-    return same_rows && RightWeights(*node) ? node : nullptr;
+    return same_rows && (RightWeights(*node) || HasPackedWeights(*node)) ? node : nullptr;
   }
   if (IsFloatCast(node)) return FindBase(graph, readers, node->operand(0), x);
   if (node->kind != OpKind::kAdd || node->operand(0) == node->operand(1)) return nullptr;

@@ -14,8 +14,8 @@ namespace fusec {
 //   %scaled = mul(%delta, %s)
 //   %sum   = add(%base, %scaled)
 //
-// where W, A, B and s are constants; a bias may be added in between, and s may follow either
-// product. Casts between float types may stand anywhere, as PEFT computes adapters in f32 beside
+// where W, A, B and s are constants (W may be packed, see keep_packed_weights.h); a bias may be added
+// in between, and s may follow either product. Casts between float types may stand anywhere, as PEFT computes adapters in f32 beside
 // layers in f16.
 struct LowRankAdapter {
   int delta = 0;       // the number of the sum's operand that comes from the adapter

@@ -47,6 +47,10 @@ Result<bool> MergeLora(Graph& graph, const PassOptions&, PassReport& report) {
     if (sum.kind != OpKind::kAdd) continue;
     const auto adapter = FindLowRankAdapter(graph, readers, sum);
     if (!adapter) continue;
+    if (!RightWeights(*adapter->base)) {
+      report.Refuse(sum.operand(adapter->delta), sum, kPacked, "weights of floats");
+      continue;
+    }
     std::optional<MadeConstant> merged = Merge(*RightWeights(*adapter->base), *adapter);
     if (!merged) {
       report.Refuse(sum.operand(adapter->delta), sum, kNotFinite, "finite weights");

@@ -243,10 +243,10 @@ def quantized():
     blocks("groups", 4, 10, 64, 16, groups=True)  # with zero points, onnxruntime's CPU kernel of groups takes 8 for all of them
     # Weights that are large enough to stay packed.
     blocks("packed", 4, 72, 96, 32, "codes")
-    blocks("packed_rest", 4, 90, 50, 16, "codes")
+    blocks("packed_rest", 4, 90, 98, 16, "codes")
     blocks("packed_many_rows", 4, 72, 96, 32, rows=40)
-    blocks("packed_real_zeros", 4, 80, 64, 16, "reals")
-    blocks("packed_groups", 4, 80, 64, 16, groups=True)
+    blocks("packed_real_zeros", 4, 80, 96, 16, "reals")
+    blocks("packed_groups", 4, 80, 96, 16, groups=True)
     for kind, k in ((0, 64), (1, 48)):
         case("quantized", "MatMulBnb4", dict(A=real(3, k), B=codes(10 * k // 2), absmax=np.abs(real(-(-10 * k // 32)))), name=f"type_{kind}", N=10, K=k, block_size=32,
              quant_type=kind, transB=1, constant=("B", "absmax"))
