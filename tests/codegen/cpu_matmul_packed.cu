@@ -67,12 +67,11 @@ k01_unpack_int4_linear_relu_rows_8(const float* __restrict__ x,
   constexpr int kScalesStride0 = 8;   // elements per step of axis 0 of "scales"
   const long long first_column = (long long)blockIdx.x * kChunk;
   const long long last_column = min((long long)kYColumns, first_column + kChunk);
-  float weights[kProductDepth];
   float products[kMostRows];
   for (long long column = first_column; column < last_column; ++column) {
     // The weights of a column: unpack_int4, cast, sub, mul. Computes consecutive weights, pack
     // number `pack`.
-    const auto weights_tensor = [&](long long pack, Vector<float, kPack>& made) {
+    const auto weights = [&](long long pack, Vector<float, kPack>& made) {
       const Vector<unsigned char, kPack / kCodesPerByte> packed =
           LoadVector<kPack / kCodesPerByte>(pairs + column * kPairsStride0 + pack * kPairsColumns);
       const auto codes = UnpackInt4<kPack>(packed);
@@ -86,8 +85,7 @@ k01_unpack_int4_linear_relu_rows_8(const float* __restrict__ x,
         made.at[lane] = scaled_1;
       }
     };
-    MakeColumn<kPack>(weights_tensor, kProductDepth, weights);
-    MultiplyRows(x, batch, weights, kProductDepth, products);
+    MultiplyColumn<kPack>(x, batch, weights, kProductDepth, products);
     for (long long row = 0; row < batch; ++row) {
       const float product = products[row];
       // The result: relu

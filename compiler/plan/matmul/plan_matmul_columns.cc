@@ -33,8 +33,6 @@ class ColumnsPlanner : ProductPlanner {
     const CExpr chunk_name = names.Constant("chunk", chunk, "columns of one block");
     Let("first_column", BlockNumber() * chunk_name, 0, matmul_.n - 1);
     builder_.AppendLet("last_column", MinOf(columns_, "first_column" + chunk_name));
-    const std::string weights = builder_.Unique("weights");
-    builder_.Append(Statement::Declare("float", CExpr(weights)[depth_]));
     const CExpr most = names.Constant("most_rows", most_rows_, "rows of the result");
     builder_.Append(Statement::Declare("float", CExpr("products")[most]));
     builder_.Open();
@@ -42,8 +40,8 @@ class ColumnsPlanner : ProductPlanner {
     const int64_t pack = Aligned(kMostPack);
     const CExpr pack_name = names.Constant("pack", pack, "weights that are computed at once");
     const CExpr made = RightFrom("column", {}, pack, pack_name);
-    builder_.AppendCall(Call(Template("MakeColumn", {pack_name}), {made, depth_, weights}));
-    builder_.AppendCall(Call("MultiplyRows", {a_, RowCount(), weights, depth_, "products"}));
+    builder_.AppendCall(
+        Call(Template("MultiplyColumn", {pack_name}), {a_, RowCount(), made, depth_, "products"}));
     builder_.Open();
     builder_.DefineVariable("row", 0, matmul_.m - 1);
     builder_.Append(Statement::Let("float", "product", CExpr("products")["row"]));

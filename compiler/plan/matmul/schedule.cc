@@ -87,9 +87,7 @@ bool Rows::TakesTensorCores(const MatMulPlan& matmul) {
 }
 
 bool Rows::TakesColumns(const MatMulPlan& matmul) {
-  constexpr int64_t kMostTerms = 1 << 15;  // of the column, which is on the stack
-  return matmul.made_right != nullptr && matmul.made == nullptr && TakesOwnKernel(matmul) &&
-         matmul.k.AsConstant().value_or(kMostTerms + 1) <= kMostTerms;
+  return matmul.made_right != nullptr && matmul.made == nullptr && TakesOwnKernel(matmul);
 }
 
 std::string Tile::Suffix() const { return "_tile_" + Extents(*this); }
