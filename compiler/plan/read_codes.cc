@@ -34,6 +34,7 @@ struct Element {
 
 // The element that a view reads for `element`; nullopt for other ops, or if it is not known.
 std::optional<Element> SourceOf(const Element& element, const Ranges& ranges) {
+  if (element.value->producer == nullptr) return std::nullopt;
   const Node& node = *element.value->producer;
   if (GetOpDef(node.kind).op_class != OpClass::kView) return std::nullopt;
   const auto sources = ElementSources(node, 0, element.index, ranges, NoIndexIsKnown);
@@ -138,6 +139,9 @@ std::optional<DequantizedPack> ReadDequantizedPack(RegionLowering& lowering, con
   const auto skip_views = [&] {
     while (const auto source = SourceOf(element, builder.ranges())) element = *source;
   };
+  const auto is_made_by = [&](OpKind kind) {
+    return element.value->producer != nullptr && element.value->producer->kind == kind;
+  };
   // Goes to the operand of a binary op that has codes, and returns the same element of the other.
   const auto take_operand = [&](int side) -> std::optional<Element> {
     const Node& node = *element.value->producer;
@@ -151,23 +155,21 @@ std::optional<DequantizedPack> ReadDequantizedPack(RegionLowering& lowering, con
   skip_views();
   // Products of codes and a scale in half precision are exact in f32, so that it does not matter
   // whether they are rounded as halves or, by a cast, as floats.
-  if (element.value->producer->kind == OpKind::kCast && element.value->type.dtype == Dtype::kF16) {
+  if (is_made_by(OpKind::kCast) && element.value->type.dtype == Dtype::kF16) {
     element.value = element.value->producer->operand(0);
     skip_views();
   }
-  if (element.value->producer == nullptr || element.value->producer->kind != OpKind::kMul)
-    return std::nullopt;
+  if (!is_made_by(OpKind::kMul)) return std::nullopt;
   const auto scale = take_operand(IsUnpacked(element.value->producer->operand(0)) ? 0 : 1);
   if (!scale || !IsHalf(scale->value)) return std::nullopt;
   skip_views();
   std::optional<Element> zero;
-  if (element.value->producer && element.value->producer->kind == OpKind::kSub) {
+  if (is_made_by(OpKind::kSub)) {
     zero = take_operand(0);
     if (!zero || !AreSmallIntegers(lowering, zero->value)) return std::nullopt;
     skip_views();
   }
-  if (element.value->producer == nullptr || !CastsCodes(*element.value->producer))
-    return std::nullopt;
+  if (!is_made_by(OpKind::kCast) || !CastsCodes(*element.value->producer)) return std::nullopt;
   element.index.back() = element.index.back() - Variable(lane);
   if (DependsOn(element.index, lane)) return std::nullopt;
   const auto packed = LoadPacked(lowering, element, lanes, lanes_name);

@@ -69,10 +69,10 @@ std::string FloatText(double value) {
   return std::fabs(value) < std::numeric_limits<float>::min() ? "0" : fmt::format("{:.9g}", value);
 }
 
-std::string Statements::Let(const std::string& expression) {
-  std::string name = fmt::format("t{}", names_++);
-  Set(name, expression);
-  return name;
+std::string Statements::Let(const std::string& expression, const std::string& name) {
+  std::string result = name.empty() ? fmt::format("t{}", names_++) : name;
+  Set(result, expression);
+  return result;
 }
 
 std::string Statements::Call(std::string_view op,

@@ -72,8 +72,9 @@ std::string FloatText(double value);
 // Collects the statements of a body.
 class Statements {
  public:
-  // Adds "NAME = expression" with a new name, which is returned.
-  std::string Let(const std::string& expression);
+  // Adds "NAME = expression" with a new name, or with `name`, which is returned. Kernels call a
+  // tensor by its name.
+  std::string Let(const std::string& expression, const std::string& name = "");
   // The same for an op and its operands: Of("Add", a, b). The op may have attributes.
   template <class... Names>
   std::string Of(std::string_view op, const Names&... operands) {

@@ -149,7 +149,7 @@ int64_t BytesOf(int64_t count, int64_t bits) { return CeilDiv(count * bits, 8); 
 // The codes in bytes [.., bytes], the lowest bits first, as numbers of the dtype of `like`: [..,
 // bytes * 8 / bits].
 std::string CodesIn(Statements& s, const std::string& bytes, int64_t bits, const std::string& like,
-                    int rank) {
+                    int rank, const std::string& name) {
   std::string codes = bytes;
   if (bits < 8) {
     const std::string axis = s.Ints({-1});
@@ -168,12 +168,13 @@ std::string CodesIn(Statements& s, const std::string& bytes, int64_t bits, const
     joined.back() = -1;
     codes = s.Of("Reshape", apart, s.Ints(joined));
   }
-  return s.Of("CastLike", codes, like);
+  return s.Let(fmt::format("CastLike({}, {})", codes, like), name);
 }
 
-std::string FirstColumns(Statements& s, const std::string& x, int64_t count) {
+std::string FirstColumns(Statements& s, const std::string& x, int64_t count,
+                         const std::string& name) {
   const std::string begin = s.Ints({0}), end = s.Ints({count}), axis = s.Ints({1});
-  return s.Of("Slice", x, begin, end, axis);
+  return s.Let(fmt::format("Slice({}, {}, {}, {})", x, begin, end, axis), name);
 }
 
 // Weights [N, K] of 2, 4 or 8 bits: B [N, blocks, bytes of a block], with a scale and a zero point
@@ -197,12 +198,12 @@ Result<std::string> MatMulNBits(const ContribNode& node) {
   }
   Statements s;
   const std::string bytes = s.Of("Reshape", "B", s.Ints({n, blocks, BytesOf(size, bits)}));
-  std::string codes = CodesIn(s, bytes, bits, "scales", 3);  // [N, blocks, size]
+  std::string codes = CodesIn(s, bytes, bits, "scales", 3, "codes");  // [N, blocks, size]
   std::string scales = s.Of("Reshape", "scales", s.Ints({n, blocks}));
   std::string zeros;  // [N, blocks]
   if (node.Has("zero_points") && node.Type("zero_points").dtype == Dtype::kU8) {
     const std::string rows = s.Of("Reshape", "zero_points", s.Ints({n, BytesOf(blocks, bits)}));
-    zeros = FirstColumns(s, CodesIn(s, rows, bits, "scales", 2), blocks);
+    zeros = FirstColumns(s, CodesIn(s, rows, bits, "scales", 2, "zeros_and_rest"), blocks, "zeros");
   } else if (node.Has("zero_points")) {
     const std::string shape = s.Ints({n, blocks});
     zeros = s.Of("Reshape", s.Let("CastLike(zero_points, scales)"), shape);
@@ -211,19 +212,24 @@ Result<std::string> MatMulNBits(const ContribNode& node) {
   }
   const std::string whole = s.Ints({n, -1});
   if (node.Has("g_idx")) {
-    codes = FirstColumns(s, s.Of("Reshape", codes, whole), k);
+    codes = FirstColumns(s, s.Of("Reshape", codes, whole), k, "codes_of_rows");
     scales = s.Of("Gather<axis = 1>", scales, "g_idx");
     if (node.Has("zero_points")) zeros = s.Of("Gather<axis = 1>", zeros, "g_idx");
   } else {
     const std::string axis = s.Ints({2});
-    scales = s.Of("Unsqueeze", scales, axis);
-    if (node.Has("zero_points")) zeros = s.Of("Unsqueeze", zeros, axis);
+    scales = s.Let(fmt::format("Unsqueeze({}, {})", scales, axis), "block_scales");
+    if (node.Has("zero_points"))
+      zeros = s.Let(fmt::format("Unsqueeze({}, {})", zeros, axis), "block_zeros");
   }
-  std::string weights = s.Of("Sub", codes, zeros);
-  weights = s.Of("Mul", weights, scales);
-  if (!node.Has("g_idx")) weights = FirstColumns(s, s.Of("Reshape", weights, whole), k);
-  weights = s.Of("CastLike", weights, "A");
-  const std::string y = s.Of("MatMul", "A", s.Transposed(weights, 2));
+  std::string weights = s.Let(fmt::format("Sub({}, {})", codes, zeros), "centred");
+  weights = s.Let(fmt::format("Mul({}, {})", weights, scales), "scaled");
+  if (!node.Has("g_idx")) {
+    weights = s.Let(fmt::format("Reshape({}, {})", weights, whole), "scaled_rows");
+    weights = FirstColumns(s, weights, k, "dequantized");
+  }
+  weights = s.Let(fmt::format("CastLike({}, A)", weights), "weights");
+  const std::string turned = s.Transposed(weights, 2);
+  const std::string y = s.Let(fmt::format("MatMul(A, {})", turned), "product");
   s.Set("Y", fmt::format("Identity({})", s.Plus(y, node, "bias")));
   return s.text();
 }

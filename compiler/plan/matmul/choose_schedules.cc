@@ -24,8 +24,8 @@ constexpr int64_t kMostGroupedProducts = 1 << 25;
 constexpr int kFewBlocks = 4;
 constexpr int64_t kGoodShare = 6;
 constexpr int kFewestBeforeLibrary = 2;
-// Few rows on tensor cores: warps of a block that split the depth, warps per multiprocessor, and
-// the fewest terms of a warp.
+// Few rows on tensor cores (2026-11-29-h200-packed-weights.txt): the most warps of a block that
+// split the depth, warps per multiprocessor, and the fewest terms of a warp.
 constexpr int64_t kColumnsOfWarp = 16, kMostWarpsOfFewRows = 16, kWarpsTogether = 32,
                   kLeastTermsOfWarp = 64;
 // The most rows of products by packed weights that one kernel computes.

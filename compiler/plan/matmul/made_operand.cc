@@ -104,6 +104,7 @@ std::string ProductPlanner::OpenRight(const CExpr& column, const CExpr& first_co
                                       const CExpr& lanes_name, const std::string& made) {
   const std::string& type = builder_.index_type();
   std::string parameters = type + " pack, " + made;
+  if (right_name_.empty()) right_name_ = builder_.Unique(ModelName(matmul_.made_right->name));
   builder_.Open();
   builder_.DefineVariable("pack", 0, depth() / lanes - 1);
   builder_.expressions().NameFactor("pack", lanes, lanes_name);
@@ -115,15 +116,14 @@ std::string ProductPlanner::OpenRight(const CExpr& column, const CExpr& first_co
 }
 
 CExpr ProductPlanner::CloseRight(const std::string& parameters) {
-  const std::string name = builder_.Unique(ModelName(matmul_.made_right->name));
   std::vector<Statement> body = builder_.Close();
   builder_.Comment("The weights of a column: " + OpsOf(matmul_.made_right) +
                    ". Computes consecutive weights, pack number `pack`.");
   builder_.Append({.kind = Statement::Kind::kLambda,
                    .text = parameters,
-                   .place = name,
+                   .place = right_name_,
                    .body = std::move(body)});
-  return name;
+  return right_name_;
 }
 
 CExpr ProductPlanner::RightFrom(const CExpr& column, const CExpr& first_column, int64_t lanes,

@@ -81,6 +81,7 @@ class ProductPlanner {
   std::string OpenRight(const CExpr& column, const CExpr& first_column, int64_t lanes,
                         const CExpr& lanes_name, const std::string& made);
   CExpr CloseRight(const std::string& parameters);
+  std::string right_name_;  // of the function, once it has been opened
 
   // Functions for tiles whose depth the blocks of a cluster may split:
   bool IsShared() const { return cluster_blocks_ > 1; }
