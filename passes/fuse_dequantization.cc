@@ -39,10 +39,8 @@ const Node* DequantizationOf(const Value* weights) {
     return nullptr;
   const bool of_constants =
       std::all_of(region->operands.begin(), region->operands.end(), IsConstant);
-  const bool is_packed =
-      std::any_of(region->body->nodes.begin(), region->body->nodes.end(),
-                  [](const auto& node) { return node->kind == OpKind::kUnpackInt4; });
-  return of_constants && is_packed ? region : nullptr;
+  const Value* made = region->body->outputs[static_cast<size_t>(weights->result_index)];
+  return of_constants && IsMadeOfCodes(made) ? region : nullptr;
 }
 
 // Copies the nodes behind result number `result` of `from` to the front of the body of `to`, whose
@@ -56,11 +54,7 @@ Value* CopyInto(Node& to, const Node& from, int result) {
     std::unique_ptr<Node> copy = CopyNode(*node, [&](Value* operand) {
       Value*& inside = copies[operand];
       if (inside == nullptr) {  // an operand of the region
-        const auto& inputs = from.body->inputs;
-        const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const auto& candidate) {
-          return candidate.get() == operand;
-        });
-        to.operands.push_back(from.operands[static_cast<size_t>(input - inputs.begin())]);
+        to.operands.push_back(from.operands[static_cast<size_t>(operand->result_index)]);
         inside = to.body->AddInput(operand->name, operand->type);
       }
       return inside;
@@ -74,8 +68,8 @@ Value* CopyInto(Node& to, const Node& from, int result) {
   return copies.at(from.body->outputs[result]);
 }
 
-// Moves the regions that dequantize weights in front of their first readers, so that few dequantized
-// matrices are in memory at once.
+// Moves the regions that dequantize weights in front of their first readers, so that few
+// dequantized matrices are in memory at once.
 void MoveToReaders(Graph& graph, const NodeSet& dequantizations) {
   DenseMap<const Node*, std::unique_ptr<Node>> waiting;
   std::vector<std::unique_ptr<Node>> ordered;

@@ -121,7 +121,7 @@ class Finder {
       if (node == nullptr || node->results.size() != 1 || !HasOneReader(graph_, readers_, weights))
         return std::nullopt;
       if (node->kind == OpKind::kCast && IsInteger(node->operand(0)->type.dtype)) {
-        const bool turns = !along_depth && !has_views && weights->type.rank() == 2;
+        const bool turns = !along_depth && !has_views && !found.turned.empty();
         if (!(along_depth || turns) || !IsFloat(weights->type.dtype)) return std::nullopt;
         if (along_depth) found.turned.clear();
         found.to_float = node;

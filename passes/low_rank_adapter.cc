@@ -39,14 +39,12 @@ const Node* ScaledProduct(const Value* value, LowRankAdapter& adapter) {
 
 // Whether the right operand of `product` is made of constants that keep-packed-weights left packed.
 bool HasPackedWeights(const Node& product) {
-  bool is_packed = false;
   for (const Node* node : NodesBehind(product.operand(1))) {
-    is_packed |= node->kind == OpKind::kUnpackInt4;
     for (const Value* operand : node->operands) {
       if (operand != nullptr && operand->producer == nullptr) return false;  // an input
     }
   }
-  return is_packed && product.operand(1)->type.rank() == 2;
+  return IsMadeOfCodes(product.operand(1)) && product.operand(1)->type.rank() == 2;
 }
 
 // The matmul of `x` by a constant among the terms of the sum `value`, all of which only the sum

@@ -63,8 +63,7 @@ std::optional<Alternative> SizesWithReaders(const Node& region, const Graph& gra
       const ValueList& operands = reader.node->operands;
       const auto operand = std::find(operands.begin(), operands.end(), value);
       if (operand == operands.end()) continue;
-      if (!reader.node->Has(kDense) || operand - operands.begin() != reader.node->Int(kDense))
-        return std::nullopt;
+      if (DenseOperand(*reader.node) != value) return std::nullopt;
       const Expr size = PlanProduct(*reader.node)->m;
       if (!sizes) sizes = {size, INT64_MAX, INT64_MAX};
       if (!(sizes->size == size)) return std::nullopt;
@@ -82,10 +81,14 @@ std::optional<Alternative> SizesWithReaders(const Node& region, const Graph& gra
 
 // Lets steps that dequantize weights run only at sizes at which a step reads the result.
 void IdleSteps(const Graph& graph, ArrayRef<PlannedRegion> regions, ProgramPlan& program) {
+  NodeSet dequantizations;
   for (const PlannedRegion& region : regions) {
-    Step& step = program.steps[region.first_step];
-    if (region.steps > 1 || RegionClassOf(*region.node) != RegionClass::kPointwise) continue;
-    step.alternative = SizesWithReaders(*region.node, graph, regions, program);
+    if (const Value* dense = DenseOperand(*region.node)) dequantizations.insert(dense->producer);
+  }
+  for (const PlannedRegion& region : regions) {
+    if (region.steps > 1 || dequantizations.count(region.node) == 0) continue;
+    program.steps[region.first_step].alternative =
+        SizesWithReaders(*region.node, graph, regions, program);
   }
 }
 

@@ -13,12 +13,6 @@ namespace fusec {
 
 namespace {
 
-bool IsUnpacked(const Value* value) {
-  const NodeSet nodes = NodesBehind(value);
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [](const Node* node) { return node->kind == OpKind::kUnpackInt4; });
-}
-
 // Whether the node makes floats of 4-bit codes.
 bool CastsCodes(const Node& node) {
   return node.kind == OpKind::kCast && IsFloat(node.result()->type.dtype) &&
@@ -102,18 +96,18 @@ bool DependsOn(const Exprs& index, const std::string& variable) {
 
 void ReadCodes(RegionLowering& lowering, const Value* value, Exprs index) {
   KernelBuilder& builder = lowering.builder();
-  if (!IsUnpacked(value)) return;
+  if (!IsMadeOfCodes(value)) return;
   Element element{value, std::move(index)};
   while (!CastsCodes(*element.value->producer)) {
     const Node& node = *element.value->producer;
     if (const auto source = SourceOf(element, builder.ranges())) {
       element = *source;
     } else {
-      const auto found = std::find_if(node.operands.begin(), node.operands.end(), IsUnpacked);
+      const auto found = std::find_if(node.operands.begin(), node.operands.end(), IsMadeOfCodes);
       if (found == node.operands.end() || (*found)->type.shape != element.value->type.shape) return;
       element.value = *found;
     }
-    if (!IsUnpacked(element.value)) return;
+    if (!IsMadeOfCodes(element.value)) return;
   }
   const KernelBuilder::Lanes& lanes = *builder.lanes();
   Element first = element;  // of the lanes
@@ -160,7 +154,7 @@ std::optional<DequantizedPack> ReadDequantizedPack(RegionLowering& lowering, con
     skip_views();
   }
   if (!is_made_by(OpKind::kMul)) return std::nullopt;
-  const auto scale = take_operand(IsUnpacked(element.value->producer->operand(0)) ? 0 : 1);
+  const auto scale = take_operand(IsMadeOfCodes(element.value->producer->operand(0)) ? 0 : 1);
   if (!scale || !IsHalf(scale->value)) return std::nullopt;
   skip_views();
   std::optional<Element> zero;

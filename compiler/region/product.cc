@@ -57,6 +57,16 @@ NodeSet NodesBehind(const Value* value) {
   return nodes;
 }
 
+bool IsMadeOfCodes(const Value* value) {
+  const NodeSet nodes = NodesBehind(value);
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const Node* node) { return node->kind == OpKind::kUnpackInt4; });
+}
+
+const Value* DenseOperand(const Node& region) {
+  return region.Has(kDense) ? region.operands[static_cast<size_t>(region.Int(kDense))] : nullptr;
+}
+
 ValueSet PackedInputs(const Node& region) {
   ValueSet inputs;
   for (const auto& product : region.body->nodes) {

@@ -51,6 +51,12 @@ std::optional<Float8Rows> FindFloat8Rows(const Node& matmul);
 // The nodes that `value` depends on, in the graph that it belongs to. None for null.
 NodeSet NodesBehind(const Value* value);
 
+// Whether `value` is computed from packed 4-bit codes (unpack_int4).
+bool IsMadeOfCodes(const Value* value);
+
+// The operand that kDense names; null if the region has none.
+const Value* DenseOperand(const Node& region);
+
 // The inputs of a region's body that the right operand of its product is computed from (kDense).
 ValueSet PackedInputs(const Node& region);
 

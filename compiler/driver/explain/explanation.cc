@@ -196,12 +196,12 @@ Json TuningJson(const TargetTuning& tuning) {
   return {{"device", tuning.device}, {"choices", choices}};
 }
 
-// Whether no other step makes the results of step number `i`.
+// Whether no other step makes the results of step number `i`. Alternatives are adjacent.
 bool IsAlone(const runtime::Target& target, size_t i) {
-  for (size_t other = 0; other < target.steps.size(); ++other) {
-    if (other != i && target.steps[other].outputs == target.steps[i].outputs) return false;
-  }
-  return true;
+  const auto makes_the_same = [&](size_t other) {
+    return other < target.steps.size() && target.steps[other].outputs == target.steps[i].outputs;
+  };
+  return !(i > 0 && makes_the_same(i - 1)) && !makes_the_same(i + 1);
 }
 
 }  // namespace

@@ -41,9 +41,9 @@ std::vector<StoredTensor> StoredAs(const Node& constant, const ExplainedStep& st
 
 // Whether a step of a product reads the dequantized weights, and not those that they are made of.
 bool ReadsDense(const Node& region, const ExplainedStep& step) {
-  if (!region.Has(kDense)) return false;
-  const std::string& dense = region.operands[static_cast<size_t>(region.Int(kDense))]->name;
-  return std::find(step.inputs.begin(), step.inputs.end(), dense) != step.inputs.end();
+  const Value* dense = DenseOperand(region);
+  return dense != nullptr &&
+         std::find(step.inputs.begin(), step.inputs.end(), dense->name) != step.inputs.end();
 }
 
 // The text of the column "how (pass)", such as "transpose (fold-constants); panels".

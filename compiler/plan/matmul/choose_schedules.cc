@@ -26,8 +26,7 @@ constexpr int64_t kGoodShare = 6;
 constexpr int kFewestBeforeLibrary = 2;
 // Few rows on tensor cores (2026-11-29-h200-packed-weights.txt): the most warps of a block that
 // split the depth, warps per multiprocessor, and the fewest terms of a warp.
-constexpr int64_t kColumnsOfWarp = 16, kMostWarpsOfFewRows = 16, kWarpsTogether = 32,
-                  kLeastTermsOfWarp = 64;
+constexpr int64_t kMostWarpsOfFewRows = 16, kWarpsTogether = 32, kLeastTermsOfWarp = 64;
 // The most rows of products by packed weights that one kernel computes.
 constexpr int64_t kMostPackedRows = 32;
 // On a CPU, up to this many rows share the weights of a column that a kernel computes.
@@ -168,7 +167,7 @@ class Chooser {
 
   // How many warps of a block split the depth of 16 columns, so that the GPU has enough of them.
   Rows FewRowsOnTensorCores(int64_t rows) const {
-    const int64_t groups = CeilDiv(n_, kColumnsOfWarp);
+    const int64_t groups = CeilDiv(n_, Rows::kTileColumns);
     const int64_t most = std::min<int64_t>(kMostWarpsOfFewRows, Rows::kMostSums / rows);
     int64_t warps = 1;
     while (2 * warps <= most && groups * warps < kWarpsTogether * Wave() &&

@@ -27,9 +27,9 @@ struct DrawnColumns {
 };
 Drawing DrawColumns(const DrawnColumns& drawn);
 
-// A block that computes 16 columns of up to `rows` rows on tensor cores.
+// A block that computes 16 columns of few rows on tensor cores.
 struct DrawnFewRows {
-  int rows = 8, warps = 1;
+  int warps = 1;
   int64_t pack = 1;  // elements of one load
 };
 Drawing DrawFewRows(const DrawnFewRows& drawn);

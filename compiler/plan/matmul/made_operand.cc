@@ -110,7 +110,7 @@ std::string ProductPlanner::OpenRight(const CExpr& column, const CExpr& first_co
   builder_.expressions().NameFactor("pack", lanes, lanes_name);
   if (first_column.empty()) return parameters;
   const CExpr place = first_column + "column_in_group";
-  const bool fits = columns() % kFewRowsColumns == 0;
+  const bool fits = columns() % schedule::Rows::kTileColumns == 0;
   Let(column.word(), fits ? place : MinOf(columns_ - 1, place), 0, matmul_.n - 1);
   return type + " column_in_group, " + parameters;
 }

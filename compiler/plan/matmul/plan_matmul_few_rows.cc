@@ -12,6 +12,7 @@ namespace {
 
 // Elements of one load. With more rows, longer packs take too many registers.
 constexpr int64_t kMostPack = 16, kMostPackedPack = 32;
+constexpr int64_t kColumns = schedule::Rows::kTileColumns;  // of a block
 constexpr int64_t kMostFirstSteps = 2;  // whose weights a thread holds before rows are available
 
 // The schedule Rows on tensor cores.
@@ -42,13 +43,12 @@ class FewRowsPlanner : ProductPlanner {
     plan.block_size = kernel_.BlockSize();
     plan.has_small_blocks = true;
     // An empty batch has no blocks.
-    plan.blocks = Expr(CeilDiv(columns(), kFewRowsColumns)) * Min(matmul_.m, 1, builder_.ranges());
+    plan.blocks = Expr(CeilDiv(columns(), kColumns)) * Min(matmul_.m, 1, builder_.ranges());
     plan.launch_in_words =
         (warps == 1 ? "one warp" : "a block of " + std::to_string(warps) + " warps") +
         std::string(" per 16 columns");
-    plan.drawing = DrawFewRows({kernel_.most_rows, warps, Pack()});
-    const CExpr block_columns =
-        names.Constant("block_columns", kFewRowsColumns, "columns of a block");
+    plan.drawing = DrawFewRows({warps, Pack()});
+    const CExpr block_columns = names.Constant("block_columns", kColumns, "columns of a block");
     const CExpr most = names.Constant("most_rows", kernel_.most_rows, "rows of the result");
     const CExpr warps_name = names.Constant("depth_warps", warps, "warps that split each sum");
     builder_.Append(
@@ -105,16 +105,16 @@ class FewRowsPlanner : ProductPlanner {
     const Statement header =
         LoopHeader(builder_, "i", "threadIdx.x", most * block_columns, BlockSizeName(builder_));
     builder_.Open();
-    builder_.DefineVariable("i", 0, kernel_.most_rows * kFewRowsColumns - 1);
+    builder_.DefineVariable("i", 0, kernel_.most_rows * kColumns - 1);
     Let("row", "i" / block_columns, 0, matmul_.m - 1);
-    Let("column_in_group", "i" % block_columns, 0, kFewRowsColumns - 1);
+    Let("column_in_group", "i" % block_columns, 0, kColumns - 1);
     Let("column", "first_column + column_in_group", 0, matmul_.n - 1);
     builder_.Open(/*is_branch=*/true);
     builder_.Append(Statement::Let("float", "product", "sums.Total(row, column_in_group)"));
     builder_.DefineVariable("product", 0, 0);
     StoreElement(Variable("row"), Variable("column"), "product");
     CExpr inside = "row" < RowCount();
-    if (columns() % kFewRowsColumns != 0) inside = And(inside, "column" < columns_);
+    if (columns() % kColumns != 0) inside = And(inside, "column" < columns_);
     builder_.CloseIf(inside);
     builder_.CloseFor(header);
   }

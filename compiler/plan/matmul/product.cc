@@ -77,8 +77,8 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
   plan.a.value = OperandOf(region, matmul->operand(0));
   plan.b.value = OperandOf(region, matmul->operand(1));
   if (!plan.a.value) plan.made = matmul->operand(0);
-  if (!plan.b.value && region.Has(kDense)) {
-    plan.b.value = region.operands[static_cast<size_t>(region.Int(kDense))];
+  if (!plan.b.value) {
+    plan.b.value = DenseOperand(region);
     plan.made_right = matmul->operand(1);
   }
   if (!plan.b.value) return std::nullopt;

@@ -67,8 +67,6 @@ class ProductPlanner {
   // packs have `lanes` elements.
   Expr FirstOfPack(int64_t lanes, const CExpr& lanes_name);
 
-  // The columns of a block of PlanMatMulFewRows.
-  static constexpr int64_t kFewRowsColumns = 16;
   // The function that computes weights pack by pack, which is written here. A pack has `lanes`
   // consecutive weights of `column`, a local; with `first_column`, of a column that is a parameter
   // of the function and counts from that local on (PlanMatMulFewRows).

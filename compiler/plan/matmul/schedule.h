@@ -105,7 +105,8 @@ struct Rows {
   bool Fits(const MatMulPlan& matmul, const PlanOptions& options) const;
   // Whether tensor cores can multiply few rows: 16-bit floats, in packs of kLeastPack or more.
   static bool TakesTensorCores(const MatMulPlan& matmul);
-  static constexpr int kTileRows = 8, kMostRows = 64, kMostSums = 512, kLeastPack = 4;
+  static constexpr int kTileRows = 8, kTileColumns = 16, kMostRows = 64, kMostSums = 512,
+                       kLeastPack = 4;
   // Whether there is such a kernel for a CPU.
   static bool TakesColumns(const MatMulPlan& matmul);
 };
