@@ -31,7 +31,7 @@ std::string Meaning(const Node& node) {
 
 }  // namespace
 
-Result<bool> EliminateCommon(Graph& graph, const PassOptions&, PassReport&) {
+bool MergeEqualNodes(Graph& graph) {
   std::map<std::string, Node*> known;
   DenseMap<const Value*, Value*> equals;  // by removed value: the equal value that stays
   const auto follow = [&](Value*& value) {
@@ -51,6 +51,10 @@ Result<bool> EliminateCommon(Graph& graph, const PassOptions&, PassReport&) {
   const bool changed = !equals.empty();
   if (changed) RemoveDeadNodes(graph);
   return changed;
+}
+
+Result<bool> EliminateCommon(Graph& graph, const PassOptions&, PassReport&) {
+  return MergeEqualNodes(graph);
 }
 
 }  // namespace fusec

@@ -11,4 +11,7 @@ namespace fusec {
 //   return %a, %b                   return %a, %a
 Result<bool> EliminateCommon(Graph& graph, const PassOptions& options, PassReport& report);
 
+// The same for any graph, such as the body of a region. Returns whether nodes were equal.
+bool MergeEqualNodes(Graph& graph);
+
 }  // namespace fusec

@@ -1,6 +1,7 @@
 #include "passes/fuse_pointwise.h"
 
 #include "compiler/ir/op_def.h"
+#include "passes/eliminate_common.h"
 #include "passes/graph_edit.h"
 #include "passes/loop_group.h"
 
@@ -18,7 +19,10 @@ Result<bool> FusePointwise(Graph& graph, const PassOptions&, PassReport& report)
         root = node.get();
     }
     if (!root) return changed;
-    MakeRegion(graph, GrowLoopGroup(graph, *root, report), RegionClass::kPointwise);
+    const Node* region =
+        MakeRegion(graph, GrowLoopGroup(graph, *root, report), RegionClass::kPointwise);
+    // Readers got copies of what costs nothing (split-views); one is enough in a loop.
+    MergeEqualNodes(*region->body);
     changed = true;
   }
 }

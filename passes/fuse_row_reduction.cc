@@ -26,16 +26,6 @@ bool IsElementwise(const Node& node) {
          op_class == OpClass::kGather;
 }
 
-// Whether both are the same value, or equal views of the same value (split-views makes such
-// copies).
-bool ShowTheSame(const Value* a, const Value* b) {
-  if (a == b) return true;
-  const Node *left = a->producer, *right = b->producer;
-  return left && right && left->kind == right->kind && left->attributes == right->attributes &&
-         GetOpDef(left->kind).op_class == OpClass::kView && left->operands.size() == 1 &&
-         right->operands.size() == 1 && ShowTheSame(left->operand(0), right->operand(0));
-}
-
 // The group around one reduction, while it grows.
 class RowGroup {
  public:

@@ -209,12 +209,21 @@ ValueSet ReadOutside(const Graph& graph, const NodeSet& group) {
 
 }  // namespace
 
+bool ShowTheSame(const Value* a, const Value* b) {
+  if (a == b) return true;
+  const Node *left = a->producer, *right = b->producer;
+  return left && right && left->kind == right->kind && left->attributes == right->attributes &&
+         GetOpDef(left->kind).op_class == OpClass::kView && left->operands.size() == 1 &&
+         right->operands.size() == 1 && ShowTheSame(left->operand(0), right->operand(0));
+}
+
 Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class) {
   auto body = std::make_unique<Graph>();
   body->symbols = graph.symbols;
   DenseMap<const Value*, Value*> inside;  // values of the graph -> values of the body
   ValueList operands;
-  ValueList results;  // values of the graph that the region will produce
+  ValueList results;                             // values of the graph that the region will produce
+  std::vector<std::pair<Value*, size_t>> alike;  // views equal to a result, and its number
   Provenance provenance;
   const ValueSet read_outside = ReadOutside(graph, group);
   std::vector<std::unique_ptr<Node>> kept;
@@ -243,10 +252,16 @@ Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class) {
     for (size_t i = 0; i < node->results.size(); ++i) {
       Value* const result = node->results[i].get();
       inside[result] = copy->results[i].get();
-      if (read_outside.count(result) != 0) {
-        results.push_back(result);
-        body->outputs.push_back(inside[result]);
+      if (read_outside.count(result) == 0) continue;
+      const auto same = std::find_if(results.begin(), results.end(), [&](const Value* other) {
+        return ShowTheSame(other, result) && !IsOutput(graph, result);
+      });
+      if (same != results.end()) {
+        alike.push_back({result, static_cast<size_t>(same - results.begin())});
+        continue;
       }
+      results.push_back(result);
+      body->outputs.push_back(inside[result]);
     }
     body->nodes.push_back(std::move(copy));
     members.push_back(std::move(node));
@@ -266,6 +281,9 @@ Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class) {
     region->results[i]->name = results[i]->name;  // its producer is gone, so the name is free
     graph.ReplaceAllUses(results[i], region->result(static_cast<int>(i)));
   }
+  for (const auto& [view, result] : alike)
+    graph.ReplaceAllUses(view, region->result(static_cast<int>(result)));
+  if (!alike.empty()) RemoveDeadNodes(*region->body);
   SortNodes(graph);
   return region;
 }

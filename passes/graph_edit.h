@@ -76,8 +76,12 @@ void SortNodes(Graph& graph);
 // Whether a path leaves `group` and comes back: such a group cannot become one node.
 bool IsConvex(const Graph& graph, const NodeSet& group);
 
+// Whether both are the same value, or equal views of the same value (split-views makes such
+// copies).
+bool ShowTheSame(const Value* a, const Value* b);
+
 // Replaces the nodes of a convex group by one region of that class whose body is the group. Values
-// read outside the group become its results.
+// read outside the group become its results; equal views become one result.
 Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class);
 
 }  // namespace fusec

@@ -139,9 +139,34 @@ const Value* CutFrom(const Node& node) {
   return slice && slice->kind == OpKind::kSlice ? slice->operand(0) : nullptr;
 }
 
-// Finds a sibling of the root's shape, and returns it with the chain after it: a pointwise node
-// that reads a tensor of that size which the group reads as well, or a slice of a tensor of which
-// the group reads another slice. Empty if there is none.
+// Whether a loop over the elements of `node` reads or computes one of the values `read`, except
+// constants, if its producers join it. Only the nearest producers are looked at.
+bool ReadsOneOf(const ValueSet& read, const Node& node) {
+  constexpr size_t kMostProducers = 64;
+  ValueSet seen;
+  std::vector<const Node*> work = {&node};
+  while (!work.empty() && seen.size() < kMostProducers) {
+    const Node* next = work.back();
+    work.pop_back();
+    for (const Value* operand : next->operands) {
+      if (!operand || IsConstant(operand) || !seen.insert(operand).second) continue;
+      if (read.count(operand) != 0) return true;
+      if (operand->producer && CanJoin(*operand->producer)) work.push_back(operand->producer);
+    }
+  }
+  return false;
+}
+
+// Whether a loop computes an element of `node` for every step, and not a part of them, as for a
+// concatenation.
+bool IsWholeLoop(const Node& node) {
+  const OpClass op_class = GetOpDef(node.kind).op_class;
+  return op_class == OpClass::kPointwise || op_class == OpClass::kGather;
+}
+
+// Finds a sibling of the root's shape, and returns it with the chain after it: a node whose loop
+// reads what the group reads as well, or a slice of a tensor of which the group reads another
+// slice. Empty if there is none.
 NodeSet FindSibling(const Graph& graph, const ReaderMap& readers, const Node& root,
                     const NodeSet& group) {
   ValueSet read;
@@ -149,13 +174,8 @@ NodeSet FindSibling(const Graph& graph, const ReaderMap& readers, const Node& ro
   const TensorType& type = root.result()->type;
   for (const auto& node : graph.nodes) {
     if (group.count(node.get()) || node->result()->type.shape != type.shape) continue;
-    const bool shares =
-        std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
-          return operand && read.count(operand) &&
-                 operand->type.ElementCount() == type.ElementCount();
-        });
-    const bool is_sibling =
-        CutFrom(*node) ? read.count(CutFrom(*node)) != 0 : shares && IsPointwise(*node, type.shape);
+    const bool is_sibling = CutFrom(*node) ? read.count(CutFrom(*node)) != 0
+                                           : IsWholeLoop(*node) && ReadsOneOf(read, *node);
     if (!is_sibling) continue;
     const NodeSet chain = StoredChain(graph, readers, *node);
     NodeSet both = group;
@@ -171,7 +191,7 @@ NodeSet GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report, 
   NodeSet group = {&root};
   const auto readers = Readers(graph);
   AddProducers(graph, readers, root, report, pools, group);
-  if (GetOpDef(root.kind).op_class == OpClass::kPointwise || CutFrom(root)) {
+  if (IsWholeLoop(root) || CutFrom(root)) {
     auto siblings = FindSibling(graph, readers, root, group);
     for (; !siblings.empty(); siblings = FindSibling(graph, readers, root, group)) {
       group.insert(siblings.begin(), siblings.end());

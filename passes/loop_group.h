@@ -10,9 +10,9 @@ namespace fusec {
 // A producer joins if all its readers are in the group (its elements are then computed where they
 // are used), or if it is pointwise with the root's own shape (it is then also stored). It stays out
 // if joining would compute an expensive element many times, and `report` says so. Siblings of a
-// pointwise root join as well: pointwise nodes of its shape that read what the loop reads anyway,
-// and whose results are stored in any case. Slices of that shape join if the loop slices the same
-// tensor.
+// pointwise root or a look-up join as well: others of its shape that read or compute a value which
+// the loop reads anyway, and whose results are stored in any case. Slices of that shape join if the
+// loop slices the same tensor.
 //
 // With `pools`, reductions that one thread can compute alone join as well: short reductions, and
 // embedding bags, which reduce over gathered rows but not over their columns, so that neighboring

@@ -38,8 +38,36 @@ bool MakesMask(const Node& node) {
   return mask->type.dtype == Dtype::kBool && IsMadeOfIds(node.result(), kMostOps);
 }
 
+// Whether `value` consists of what at most `ops` ops make of indices and of integers or bools that
+// are the same for a whole row of `row_length`, so that no loop has to read a value per element.
+bool IsMadeOfPositions(const Value* value, int ops) {
+  const Node* node = value->producer;
+  if (IsFloat(value->type.dtype)) return false;
+  const Shape& shape = value->type.shape;
+  if (shape.empty() || shape.back().IsConstant(1)) return true;
+  if (!node) return false;
+  const OpDef& def = GetOpDef(node->kind);
+  if (def.op_class == OpClass::kView && node->operands.size() == 1)
+    return IsMadeOfPositions(node->operand(0), ops);
+  return ops > 0 && def.op_class == OpClass::kPointwise && (def.algebra & kExpensive) == 0 &&
+         std::all_of(node->operands.begin(), node->operands.end(),
+                     [&](const Value* operand) { return IsMadeOfPositions(operand, ops - 1); });
+}
+
+// Whether the node makes positions, such as a range plus an offset of each row, or a mask of them.
+bool MakesPositions(const Node& node) {
+  constexpr int kMostOps = 6;
+  const TensorType& type = node.result()->type;
+  const bool is_row = type.rank() > 0 && !type.shape.back().IsConstant(1);
+  if (IsFloat(type.dtype) || (!is_row && !type.ElementCount().IsConstant(1))) return false;
+  return (GetOpDef(node.kind).algebra & kExpensive) == 0 &&
+         std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
+           return IsMadeOfPositions(operand, kMostOps - 1);
+         });
+}
+
 // Whether each reader may as well compute the node's result by itself: a view, numbers made from
-// the index alone, ids of the caller in another type, or a mask of ids.
+// the index alone, ids of the caller in another type, a mask of ids, or positions.
 bool CostsNothing(const Node& node) {
   const OpClass op_class = GetOpDef(node.kind).op_class;
   if (op_class == OpClass::kView) return node.kind != OpKind::kConcat && node.kind != OpKind::kPad;
@@ -48,7 +76,7 @@ bool CostsNothing(const Node& node) {
       node.kind == OpKind::kCast && node.operand(0)->type.dtype != Dtype::kBool &&
       (node.result()->type.dtype == Dtype::kI64 || node.result()->type.dtype == Dtype::kI32) &&
       IsPartOfInput(node.operand(0));
-  return node.operands.empty() || is_id || MakesMask(node);
+  return node.operands.empty() || is_id || MakesMask(node) || MakesPositions(node);
 }
 
 // Whether `value` is stored in any case, because an op that reads from memory reads it or a view of

@@ -297,7 +297,16 @@ RegionLowering::Origin ElementLowering::OriginOf(const Scalar& data, int operand
   const auto origin = parent_.origins_.find(data.text());
   if (origin != parent_.origins_.end()) return origin->second;
   const Value* tensor = node_->operands[operand];
-  return {tensor, Linearize(position, tensor->type.shape, ranges())};
+  const Expr place = Linearize(position, tensor->type.shape, ranges());
+  const auto& lanes = parent_.builder_.lanes();
+  if (!lanes || parent_.builder_.DependsOnLane(data.value)) return {tensor, place};
+  // All lanes check the same number: that of the first one.
+  return {tensor, place.Substitute(
+                      [&](const std::string& name) -> std::optional<Expr> {
+                        if (name != VariableSymbol(lanes->variable)) return std::nullopt;
+                        return Expr(0);
+                      },
+                      ranges())};
 }
 
 Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operand,
