@@ -7,12 +7,30 @@
 #include "passes/constant_linear.h"
 #include "passes/fuse_block_program.h"
 #include "passes/graph_edit.h"
+#include "passes/packed_columns.h"
 
 namespace fusec {
 
 namespace {
 
 constexpr int64_t kPackBytes = 16;  // bytes of one load; columns should begin at multiples of it
+
+// The columns of the right operand of a product, and the terms of its sums.
+struct Columns {
+  int64_t count, terms;
+};
+
+// The columns if the right operand is a constant matrix, or if it is weights of 4 bits
+// [columns, terms] that stay packed (keep-packed-weights).
+std::optional<Columns> ColumnsOf(const Node& product) {
+  if (const auto weights = RightWeights(product))
+    return Columns{weights->results(), weights->terms()};
+  if (product.kind != OpKind::kMatMul || product.Int("transpose_a") != 0 ||
+      product.Int("transpose_b") != 1 || !ArePackedColumns(product.operand(1)))
+    return std::nullopt;
+  const Shape& shape = product.operand(1)->type.shape;
+  return Columns{*shape[0].AsConstant(), *shape[1].AsConstant()};
+}
 
 // A product and the pointwise ops after it that read nothing but its values and constants.
 struct Member {
@@ -21,12 +39,18 @@ struct Member {
   bool stays_alone = false;
 
   const Node& product() const { return *steps[0]; }
-  int64_t columns() const { return RightWeights(product())->results(); }
+  int64_t columns() const { return ColumnsOf(product())->count; }
   // Whether both do the same, each with its own constants.
   bool DoesTheSame(const Member& other) const {
-    return words == other.words &&
+    return words == other.words && HasWeightsLike(other) &&
            std::equal(steps.begin() + 1, steps.end(), other.steps.begin() + 1,
                       [](const Node* a, const Node* b) { return a->attributes == b->attributes; });
+  }
+  bool HasWeightsLike(const Member& other) const {
+    const bool is_packed = !RightWeights(product()),
+               other_is_packed = !RightWeights(other.product());
+    if (!is_packed || !other_is_packed) return is_packed == other_is_packed;
+    return AreMadeAlike(product().operand(1), other.product().operand(1));
   }
   // The step that makes `value`, or -1.
   int StepOf(const Value* value) const {
@@ -90,7 +114,7 @@ class Joiner {
     return found == readers_.end() ? kNone : found->second;
   }
 
-  static std::optional<Factors> ColumnsOf(const Node& node, size_t operand) {
+  static std::optional<Factors> FactorsOf(const Node& node, size_t operand) {
     const int64_t rank = node.result()->type.rank();
     return FactorsAlong(node.operands[operand], rank - 1, rank);
   }
@@ -105,7 +129,7 @@ class Joiner {
       const int step = member.StepOf(operand);
       if (step >= 0) {
         words += " " + std::to_string(step);
-      } else if (operand && ColumnsOf(reader, i)) {
+      } else if (operand && FactorsOf(reader, i)) {
         words += " " + std::string(DtypeName(operand->type.dtype));
       } else {
         return std::nullopt;
@@ -150,7 +174,7 @@ class Joiner {
   bool AreFree(const Value* value, const Member& member, const ValueSet& made) const {
     for (const Node* reader : ReadersOfValue(value)) {
       if (member.StepOf(reader->result()) >= 0) continue;
-      if (RightWeights(*reader) || LeftWeights(*reader)) {
+      if (ColumnsOf(*reader) || LeftWeights(*reader)) {
         if (!IsInABlockProgram(*reader)) return false;
         continue;
       }
@@ -159,8 +183,35 @@ class Joiner {
         if (IsOutput(graph_, reader->result()) || !AreFree(reader->result(), member, made))
           return false;
       } else if (IsPointwise(*reader, member.product().result()->type.shape) &&
-                 !DependsOnlyOn(*reader, made)) {
+                 !DependsOnlyOn(*reader, made) && !ReadsOnlySiblings(*reader, member)) {
         return false;
+      }
+    }
+    return true;
+  }
+
+  // Whether the library computes the product and a loop the pointwise op `reader`, which reads
+  // nothing but products of the same rows, as a gate does: the loop may then read slices of one
+  // product.
+  bool ReadsOnlySiblings(const Node& reader, const Member& member) const {
+    constexpr int kMostOps = 16;
+    if (DtypeBytes(member.product().result()->type.dtype) != 2) return false;
+    int ops = 0;
+    std::vector<const Node*> work = {&reader};
+    while (!work.empty()) {
+      const Node* node = work.back();
+      work.pop_back();
+      if (++ops > kMostOps) return false;
+      for (const Value* operand : node->operands) {
+        if (!operand || IsConstant(operand)) continue;
+        const Node* maker = operand->producer;
+        if (maker && maker->kind == OpKind::kMatMul) {
+          if (maker->operand(0) != member.product().operand(0) || !ColumnsOf(*maker)) return false;
+        } else if (maker && IsPointwise(*maker, member.product().result()->type.shape)) {
+          work.push_back(maker);
+        } else {
+          return false;
+        }
       }
     }
     return true;
@@ -180,8 +231,8 @@ class Joiner {
   // Whether a block program would compute the product together with its reader, unless that is a
   // product.
   static bool IsSmall(const Node& product) {
-    const ConstantMatrix weights = *RightWeights(product);
-    return weights.terms() * weights.results() <= kMostSharedWeights;
+    const Columns columns = *ColumnsOf(product);
+    return columns.terms * columns.count <= kMostSharedWeights;
   }
   bool IsReadByProducts(const Member& member) const {
     return std::all_of(member.steps.begin(), member.steps.end(), [&](const Node* step) {
@@ -220,9 +271,13 @@ class Joiner {
   static Value* Joined(Builder& builder, const std::vector<Member>& members, size_t step,
                        size_t i) {
     Value* first = members[0].steps[step]->operands[i];
-    if (step == 0) return i == 0 ? first : JoinedWeights(builder, members);
+    if (step == 0 && i == 0) return first;
+    if (step == 0) {
+      return RightWeights(members[0].product()) ? JoinedWeights(builder, members)
+                                                : JoinedPacked(builder, members);
+    }
     std::vector<Factors> factors;
-    for (const Member& member : members) factors.push_back(*ColumnsOf(*member.steps[step], i));
+    for (const Member& member : members) factors.push_back(*FactorsOf(*member.steps[step], i));
     const auto alike = [&](const Factors& own) { return own.size() == 1 && own == factors[0]; };
     if (std::all_of(factors.begin(), factors.end(), alike)) return first;
     std::vector<double> elements;
@@ -264,6 +319,13 @@ class Joiner {
                        first.constant->name + "_joined");
   }
 
+  // Packed weights [columns of all members, depth].
+  static Value* JoinedPacked(Builder& builder, const std::vector<Member>& members) {
+    ValueList weights;
+    for (const Member& member : members) weights.push_back(member.product().operands[1]);
+    return JoinPacked(builder, weights);
+  }
+
   // Gives outside readers of a member's value a slice of the joined value, from column `begin` on.
   void CutOut(Builder& builder, Value* joined, const Member& member, size_t step, int64_t begin) {
     const Node& node = *member.steps[step];
@@ -288,7 +350,7 @@ class Joiner {
 
 bool IsWhole(const Node& product) {
   const Value& result = *product.result();
-  return RightWeights(product)->results() * DtypeBytes(result.type.dtype) % kPackBytes == 0;
+  return ColumnsOf(product)->count * DtypeBytes(result.type.dtype) % kPackBytes == 0;
 }
 
 // Members that read the same value and do the same, or a single member that stays alone.
@@ -299,7 +361,7 @@ std::vector<Group> FindGroups(const Graph& graph, const ReaderMap& readers, cons
   std::vector<Group> groups;
   DenseMap<const Value*, std::vector<size_t>> by_input;
   for (const auto& node : graph.nodes) {
-    if (node->kind != OpKind::kMatMul || !RightWeights(*node) || !IsWhole(*node) ||
+    if (node->kind != OpKind::kMatMul || !ColumnsOf(*node) || !IsWhole(*node) ||
         IsKeptAdapter(*node, readers, options))
       continue;
     Member member = joiner.MemberOf(*node);
@@ -317,7 +379,7 @@ std::vector<Group> FindGroups(const Graph& graph, const ReaderMap& readers, cons
   return groups;
 }
 
-int64_t DepthOf(const Member& member) { return RightWeights(member.product())->terms(); }
+int64_t DepthOf(const Member& member) { return ColumnsOf(member.product())->terms; }
 
 // Whether stack-products might stack products of the group with other products of the same shapes,
 // which joining would prevent, since those are in groups of another size.

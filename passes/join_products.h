@@ -6,7 +6,8 @@ namespace fusec {
 
 // Joins products of the same rows by several constant matrices into one product by all matrices
 // side by side; each reader takes a slice of its columns. Examples are queries, keys and values of
-// attention, and the experts or the gates of a mixture.
+// attention, and the experts or the gates of a mixture. The matrices may also be weights of 4 bits
+// that stay packed (keep-packed-weights).
 //
 //   %q = add(matmul(%x, %a), %c)   f16[rows, 64]     %w = [%a %b], %d = [%c %e]
 //   %k = add(matmul(%x, %b), %e)   f16[rows, 32]  => %y = add(matmul(%x, %w), %d)   f16[rows, 96]
@@ -18,7 +19,8 @@ namespace fusec {
 //  - where a product by constant weights reads the result, since it needs contiguous rows, unless a
 //    block program will compute that product;
 //  - where the next op also reads a tensor from elsewhere, as a residual sum or a gate does, since
-//    that op belongs into the product's epilogue;
+//    that op belongs into the product's epilogue; 16-bit products, most of which the library
+//    computes, are joined if the op reads only products that are joined;
 //  - where the result is an output of the graph;
 //  - where the columns of a product would not begin at a multiple of 16 bytes;
 //  - where a block program would compute the product together with its readers (small layers);
