@@ -145,7 +145,7 @@ struct OpFunctions {
   // Every op but constants, regions and kComposite, which is checked through its parts.
   Result<void> (*reference)(ReferenceContext&) = nullptr;
   Scalar (*lower)(LowerContext&) = nullptr;  // kPointwise, kView, kGather
-  // kComposite only: gives one value per result.
+  // kComposite, and ops that some targets have no code for: gives one value per result.
   Result<ValueList> (*decompose)(const Node&, Builder&) = nullptr;
 };
 

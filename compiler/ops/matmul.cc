@@ -8,6 +8,7 @@
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
+#include "compiler/ops/matmul_common.h"
 #include "compiler/ops/reduction_common.h"
 #include "compiler/reference/reference_context.h"
 #include "compiler/support/parallel.h"
@@ -27,7 +28,6 @@ MatrixShape MatrixShapeOf(ShapeRef shape, bool transposed) {
           shape[rank - (transposed ? 2 : 1)]};
 }
 
-// [batch..., m, k] x [batch..., k, n] -> [batch..., m, n], the batch dims broadcast.
 Result<TensorType> InferProduct(const InferContext& context) {
   const TensorType& a = context.operand(0);
   const TensorType& b = context.operand(1);
@@ -35,21 +35,8 @@ Result<TensorType> InferProduct(const InferContext& context) {
     return ModelError(fmt::format("factors are {} and {}, expected the same type of numbers",
                                   DtypeName(a.dtype), DtypeName(b.dtype)));
   }
-  if (a.rank() < 2 || b.rank() < 2) {
-    return ModelError(
-        fmt::format("factors have rank {} and {}, expected 2 or more", a.rank(), b.rank()));
-  }
-  const MatrixShape left = MatrixShapeOf(a.shape, context.Int("transpose_a") != 0);
-  const MatrixShape right = MatrixShapeOf(b.shape, context.Int("transpose_b") != 0);
-  if (left.columns != right.rows) {
-    return SizesDiffer(fmt::format("{} times {}: the left factor has {} columns, the right {} rows",
-                                   a.ToString(), b.ToString(), left.columns.ToString(),
-                                   right.rows.ToString()),
-                       left.columns, right.rows);
-  }
-  FUSEC_ASSIGN(Shape shape, BroadcastShapes({left.batch, right.batch}));
-  shape.push_back(left.rows);
-  shape.push_back(right.columns);
+  FUSEC_ASSIGN(Shape shape, ShapeOfProduct({a, context.Int("transpose_a") != 0},
+                                           {b, context.Int("transpose_b") != 0}));
   return TensorType{a.dtype, std::move(shape)};
 }
 
@@ -121,25 +108,6 @@ void MultiplyMatrices(const T* a, const MatrixView& left, const T* b, const Matr
             });
 }
 
-void ReferenceProduct(const ReferenceTensor& a, bool transpose_a, const ReferenceTensor& b,
-                      bool transpose_b, ReferenceTensor& product) {
-  const MatrixView left(a, transpose_a);
-  const MatrixView right(b, transpose_b);
-  int64_t to = 0;
-  ForEachIndex(ArrayRef(product.dims).drop_back(2), [&](ArrayRef<int64_t> batch) {
-    const int64_t i = left.Offset(batch);
-    const int64_t j = right.Offset(batch);
-    if (IsFloat(product.dtype)) {
-      MultiplyMatrices(a.reals.data() + i, left, b.reals.data() + j, right,
-                       product.reals.data() + to);
-    } else {
-      MultiplyMatrices(a.ints.data() + i, left, b.ints.data() + j, right, product.ints.data() + to);
-    }
-    to += left.rows * right.columns;
-  });
-  product.WrapInts();
-}
-
 // NumPy's rules for vectors: a left vector becomes a row and a right one a column, and the added
 // dim is removed from the result.
 Result<void> ImportMatMul(ImportContext& context) {
@@ -164,12 +132,31 @@ Result<void> ImportMatMul(ImportContext& context) {
   return {};
 }
 
+// With `to` = i32, the factors are 8-bit integers, the right one signed
+// (passes/keep_integer_products.h).
 struct MatMulOp {
-  static constexpr AttributeSpec kAttributes[] = {{"transpose_a", "int"}, {"transpose_b", "int"}};
+  static constexpr AttributeSpec kAttributes[] = {
+      {"transpose_a", "int"}, {"transpose_b", "int"}, {"to", "dtype", true}};
   static Result<void> Import(ImportContext& context) { return ImportMatMul(context); }
   static InferResult Infer(const InferContext& context) {
+    if (context.attributes.count("to") != 0) return InferShort(context);
     FUSEC_ASSIGN(TensorType type, InferProduct(context));
     return std::vector<TensorType>{std::move(type)};
+  }
+  static InferResult InferShort(const InferContext& context) {
+    const TensorType &a = context.operand(0), &b = context.operand(1);
+    const bool are_short = IsInteger(a.dtype) && DtypeBytes(a.dtype) == 1 &&
+                           b.dtype == Dtype::kI8 &&
+                           std::get<Dtype>(context.attributes.at("to")) == Dtype::kI32;
+    if (!are_short) {
+      return ModelError(
+          fmt::format("factors are {} and {}, expected 8-bit integers, the right "
+                      "ones i8, and i32 as the type of the product",
+                      DtypeName(a.dtype), DtypeName(b.dtype)));
+    }
+    FUSEC_ASSIGN(Shape shape, ShapeOfProduct({a, context.Int("transpose_a") != 0},
+                                             {b, context.Int("transpose_b") != 0}));
+    return std::vector<TensorType>{{Dtype::kI32, std::move(shape)}};
   }
   static Result<void> Reference(ReferenceContext& context) {
     ReferenceProduct(context.input(0), context.node.Int("transpose_a") != 0, context.input(1),
@@ -257,6 +244,44 @@ struct GemmOp {
 };
 
 }  // namespace
+
+Result<Shape> ShapeOfProduct(const MatMulFactor& a, const MatMulFactor& b) {
+  if (a.type.rank() < 2 || b.type.rank() < 2) {
+    return ModelError(fmt::format("factors have rank {} and {}, expected 2 or more", a.type.rank(),
+                                  b.type.rank()));
+  }
+  const MatrixShape left = MatrixShapeOf(a.type.shape, a.transposed);
+  const MatrixShape right = MatrixShapeOf(b.type.shape, b.transposed);
+  if (left.columns != right.rows) {
+    return SizesDiffer(fmt::format("{} times {}: the left factor has {} columns, the right {} rows",
+                                   a.type.ToString(), b.type.ToString(), left.columns.ToString(),
+                                   right.rows.ToString()),
+                       left.columns, right.rows);
+  }
+  FUSEC_ASSIGN(Shape shape, BroadcastShapes({left.batch, right.batch}));
+  shape.push_back(left.rows);
+  shape.push_back(right.columns);
+  return shape;
+}
+
+void ReferenceProduct(const ReferenceTensor& a, bool transpose_a, const ReferenceTensor& b,
+                      bool transpose_b, ReferenceTensor& product) {
+  const MatrixView left(a, transpose_a);
+  const MatrixView right(b, transpose_b);
+  int64_t to = 0;
+  ForEachIndex(ArrayRef(product.dims).drop_back(2), [&](ArrayRef<int64_t> batch) {
+    const int64_t i = left.Offset(batch);
+    const int64_t j = right.Offset(batch);
+    if (IsFloat(product.dtype)) {
+      MultiplyMatrices(a.reals.data() + i, left, b.reals.data() + j, right,
+                       product.reals.data() + to);
+    } else {
+      MultiplyMatrices(a.ints.data() + i, left, b.ints.data() + j, right, product.ints.data() + to);
+    }
+    to += left.rows * right.columns;
+  });
+  product.WrapInts();
+}
 
 FUSEC_DEFINE_OP(Gemm)
 FUSEC_DEFINE_OP(MatMul)

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "compiler/ops/formula.h"
 #include "compiler/ops/reduction_common.h"
@@ -69,115 +68,6 @@ Result<Value*> OfFactor(const ImportContext& context, Formula& f, int i, bool as
   if (zero_point->type.ElementCount().IsConstant(1)) return f.Reshape(zero_point, {});
   if (zero_point->type.rank() != 1 || !as_column) return zero_point;
   return f.Reshape(zero_point, {zero_point->type.shape[0], 1});
-}
-
-// A factor of a product of integers.
-struct Factor {
-  Value* integers = nullptr;
-  Value* zero_point = nullptr;  // broadcasts to the integers; null: 0
-  int64_t greatest = 0;         // bound of |integer - zero point|
-};
-
-// The factor whose integers are input `i` and whose zero point is input `i_zero`.
-Result<Factor> FactorOf(const ImportContext& context, Formula& f, int i, int i_zero,
-                        bool as_column) {
-  Factor factor{context.input(i)};
-  FUSEC_ASSIGN(factor.zero_point, OfFactor(context, f, i_zero, as_column));
-  const Dtype dtype = factor.integers->type.dtype;
-  const int64_t least = LeastInteger(dtype), greatest = GreatestInteger(dtype);
-  int64_t least_zero = 0, greatest_zero = 0;
-  if (factor.zero_point != nullptr) {
-    const std::optional<TensorData> zeros = context.TryConstant(i_zero);
-    least_zero = zeros ? greatest : least;
-    greatest_zero = zeros ? least : greatest;
-    for (int64_t k = 0; zeros && k < zeros->element_count(); ++k) {
-      least_zero = std::min(least_zero, zeros->GetInt(k));
-      greatest_zero = std::max(greatest_zero, zeros->GetInt(k));
-    }
-  }
-  factor.greatest = std::max(greatest - least_zero, greatest_zero - least);
-  return factor;
-}
-
-// The terms of each sum of `a` times `b` that f32 can add up in any order without rounding.
-int64_t ExactTerms(const Factor& a, const Factor& b) {
-  constexpr int64_t kGreatestExact = int64_t{1} << 24;
-  return std::max<int64_t>(1, kGreatestExact / std::max<int64_t>(1, a.greatest * b.greatest));
-}
-
-// The parts of equal size, each of at most `most` terms, into which a sum of `terms` terms is cut:
-// few, and possibly with a few terms to spare.
-int64_t PartsOf(int64_t terms, int64_t most) {
-  const int64_t least = (terms + most - 1) / most;
-  for (int64_t parts = least; parts < 2 * least; ++parts) {
-    if (terms % parts == 0) return parts;
-  }
-  return least;
-}
-
-// `x` with `count` zeros behind each of its rows (axis rank - 1) or columns (axis rank - 2).
-Value* WithZeros(Formula& f, Value* x, int axis, int64_t count) {
-  if (count == 0) return x;
-  Shape shape = x->type.shape;
-  shape[axis] = count;
-  return f.Concat({x, f.Expand(f.Number(0, x->type.dtype), shape)}, axis);
-}
-
-// left right as i32, in f32 products of `parts` parts of each sum, which are exact.
-Value* SumOfParts(Formula& f, Value* left, Value* right, int64_t parts) {
-  const int rank_a = left->type.rank(), rank_b = right->type.rank();
-  const int64_t terms = *left->type.shape.back().AsConstant(), part = (terms + parts - 1) / parts;
-  left = WithZeros(f, left, rank_a - 1, parts * part - terms);
-  right = WithZeros(f, right, rank_b - 2, parts * part - terms);
-  Shape rows = left->type.shape, columns = right->type.shape;
-  rows.back() = Expr(parts);
-  rows.push_back(Expr(part));
-  columns[rank_b - 2] = Expr(parts);
-  columns.insert(columns.end() - 1, Expr(part));
-  std::vector<int64_t> parts_first(rank_a + 1);
-  std::iota(parts_first.begin(), parts_first.end(), 0);
-  std::swap(parts_first[rank_a - 2], parts_first[rank_a - 1]);
-  left = f.Transpose(f.Reshape(left, rows), parts_first);
-  Value* sums = f.Cast(f.MatMul(left, f.Reshape(right, columns)), Dtype::kI32);
-  return f.Reduce(OpKind::kReduceSum, sums, {sums->type.rank() - 3}, /*keepdims=*/false);
-}
-
-// a b as i32. Products of f32 are faster than those of integers on all targets, and exact as long
-// as the sums are: a longer sum is added up from parts.
-Value* IntegerProduct(const ImportContext& context, Formula& f, const Factor& a, const Factor& b) {
-  const auto centred = [&](const Factor& factor, Dtype dtype) {
-    return Centred(f, factor.integers, factor.zero_point, dtype);
-  };
-  const int rank_a = a.integers->type.rank(), rank_b = b.integers->type.rank();
-  const Expr& depth = a.integers->type.shape[rank_a - 1];
-  const std::optional<int64_t> terms = depth.AsConstant();
-  if (!terms || b.integers->type.shape[rank_b - 2] != depth)
-    return f.MatMul(centred(a, Dtype::kI32), centred(b, Dtype::kI32));
-  const int64_t most = ExactTerms(a, b);
-  // With m in the middle of a's type, (a - z) b = (a - m) b + (m - z) (sums of b's columns), and
-  // the sums of (a - m) b can be twice as long.
-  const Dtype dtype = a.integers->type.dtype;
-  const int64_t middle = (LeastInteger(dtype) + GreatestInteger(dtype) + 1) / 2;
-  const int64_t half = GreatestInteger(dtype) - middle + 1;
-  if (*terms > most && a.greatest > half && context.TryConstant(b.integers)) {
-    Value* m = f.Number(static_cast<double>(middle), Dtype::kI32);
-    Value* sums =
-        f.Reduce(OpKind::kReduceSum, centred(b, Dtype::kI32), {rank_b - 2}, /*keepdims=*/true);
-    Value* zero_point = a.zero_point ? f.Cast(a.zero_point, Dtype::kI32) : nullptr;
-    Value* shift = zero_point ? f.Sub(m, zero_point) : m;
-    return f.Add(IntegerProduct(context, f, {a.integers, m, half}, b), f.Mul(shift, sums));
-  }
-
-  Value* left = centred(a, Dtype::kF32);
-  Value* right = centred(b, Dtype::kF32);
-  if (*terms <= most) return f.Cast(f.MatMul(left, right), Dtype::kI32);
-  // Products of rows by weights, whatever axes the rows have, become `parts` products of matrices.
-  Shape shape = left->type.shape;
-  shape.back() = right->type.shape.back();
-  const bool is_flat = rank_a > 2 && rank_b == 2;
-  if (is_flat) left = f.Reshape(left, {Product(Shape(shape.begin(), shape.end() - 1)), depth});
-  Value* sum = SumOfParts(f, left, right, PartsOf(*terms, most));
-  return is_flat ? f.Reshape(sum, shape) : sum;
 }
 
 Result<void> CheckRank(const ImportContext& context, int i, int least) {
@@ -256,28 +146,19 @@ Result<void> ImportDequantizeLinear(ImportContext& context) {
   return f.Finish({f.Cast(f.Mul(centred, f.Cast(scale, real)), to)});
 }
 
-// (a - a's zero point) (b - b's zero point) as i32.
-Result<void> ImportMatMulInteger(ImportContext& context) {
-  FUSEC_TRY(CheckRank(context, 0, 2));
-  FUSEC_TRY(CheckRank(context, 1, 2));
-  Formula f(context);
-  FUSEC_ASSIGN(const Factor a, FactorOf(context, f, 0, 2, /*as_column=*/true));
-  FUSEC_ASSIGN(const Factor b, FactorOf(context, f, 1, 3, /*as_column=*/false));
-  return f.Finish({IntegerProduct(context, f, a, b)});
-}
-
 // y = saturate(round((a - za) (b - zb) * (sa sb / sy)) + zy)
 Result<void> ImportQLinearMatMul(ImportContext& context) {
   FUSEC_TRY(CheckRank(context, 0, 2));
   FUSEC_TRY(CheckRank(context, 3, 2));
   Formula f(context);
   FUSEC_ASSIGN(Value * a_scale, OfFactor(context, f, 1, /*as_column=*/true));
-  FUSEC_ASSIGN(const Factor a, FactorOf(context, f, 0, 2, /*as_column=*/true));
+  FUSEC_ASSIGN(Value * a_zero, OfFactor(context, f, 2, /*as_column=*/true));
   FUSEC_ASSIGN(Value * b_scale, OfFactor(context, f, 4, /*as_column=*/false));
-  FUSEC_ASSIGN(const Factor b, FactorOf(context, f, 3, 5, /*as_column=*/false));
+  FUSEC_ASSIGN(Value * b_zero, OfFactor(context, f, 5, /*as_column=*/false));
   FUSEC_ASSIGN(Value * y_scale, OfFactor(context, f, 6, /*as_column=*/true));
   FUSEC_ASSIGN(Value * y_zero, OfFactor(context, f, 7, /*as_column=*/true));
-  Value* product = IntegerProduct(context, f, a, b);
+  Value* product =
+      f.Make(OpKind::kMatMulInteger, {context.input(0), context.input(3), a_zero, b_zero});
   const auto real = [&](Value* x) { return f.Cast(x, Dtype::kF32); };
   Value* scale = f.Div(f.Mul(real(a_scale), real(b_scale)), real(y_scale));
   return f.Finish(

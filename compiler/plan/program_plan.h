@@ -34,7 +34,8 @@ struct MatMulPlan {
   Expr bias_stride = 0;           // elements between the biases of two matrices; 0: one bias
   const Value* addend = nullptr;  // of the result's shape, for GPUs only
   const Value* result = nullptr;
-  Dtype dtype = Dtype::kF32;  // of the operands; a kernel may cast the product
+  Dtype dtype = Dtype::kF32;  // of the operands; a kernel may cast the product. i32 if these are
+                              // 8-bit integers
   Expr m, n, k, batch;
   std::string activation = "none";
   std::string algorithm;  // the fastest measured one of cuBLASLt, as in the manifest; "" for none

@@ -27,6 +27,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
       "dequantize-after-gather",
       "keep-packed-weights",  // for the same reason
   };
+  // Before constants are folded, which would turn weights of 8 bits into floats.
+  if (!round_every_op) passes.push_back("recognize-integer-products");
   // Before ops are decomposed or rewritten, because the results of the model's own ops are rounded.
   if (round_every_op) passes.push_back("round-every-op");
   Append(passes, {
@@ -95,6 +97,16 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
 
 std::vector<std::string> FusionPasses(TargetKind target) {
   std::vector<std::string> passes;
+  // Only CPUs have a library that is faster with 8-bit integers than with f32. The passes that
+  // follow simplify what the replaced products become.
+  if (target == TargetKind::kCpu) passes.push_back("keep-integer-products");
+  Append(passes, {
+                     "expand-integer-products",
+                     "fold-constants",
+                     "canonicalize",
+                     "eliminate-common",
+                     "eliminate-dead-nodes",
+                 });
   // Before chains are stacked, because products of one input are better joined side by side.
   passes.push_back("join-products");
   // On a GPU, a small batch is bound by launches. Before prologues and epilogues of products are

@@ -72,7 +72,7 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
     if (matmul) return std::nullopt;
     matmul = node.get();
   }
-  if (!matmul || !IsFloat(matmul->result()->type.dtype)) return std::nullopt;
+  if (!matmul || !(IsFloat(matmul->result()->type.dtype) || matmul->Has("to"))) return std::nullopt;
   MatMulPlan plan;
   plan.a.value = OperandOf(region, matmul->operand(0));
   plan.b.value = OperandOf(region, matmul->operand(1));

@@ -300,16 +300,18 @@ class ManifestReader {
     return kernel;
   }
 
+  // Reads an operand of one of these dtypes, the first of which is the usual one.
   StatusOr<MatmulOperand> ReadOperand(const JsonValue& item, std::string_view key,
-                                      fusec_dtype dtype) {
+                                      std::initializer_list<fusec_dtype> dtypes) {
     MatmulOperand operand;
     FUSEC_RT_ASSIGN(const auto field, item.Field(key));
     FUSEC_RT_ASSIGN(operand.buffer, ReadBufferIndex(field, "buffer"));
     FUSEC_RT_ASSIGN(operand.offset, ReadDim(field, "offset"));
     FUSEC_RT_ASSIGN(operand.batch_stride, ReadDim(field, "batch_stride"));
-    if (manifest_.buffers[operand.buffer].dtype != dtype) {
+    operand.dtype = manifest_.buffers[operand.buffer].dtype;
+    if (std::find(dtypes.begin(), dtypes.end(), operand.dtype) == dtypes.end()) {
       FUSEC_RT_ASSIGN(const auto buffer, field.Field("buffer"));
-      return buffer.Unexpected(Text("a buffer of ", DtypeName(dtype)));
+      return buffer.Unexpected(Text("a buffer of ", DtypeName(*dtypes.begin())));
     }
     return operand;
   }
@@ -321,9 +323,13 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(matmul.n, ReadDim(item, "n"));
     FUSEC_RT_ASSIGN(matmul.k, ReadDim(item, "k"));
     FUSEC_RT_ASSIGN(matmul.batch, ReadDim(item, "batch"));
-    FUSEC_RT_ASSIGN(matmul.a, ReadOperand(item, "a", matmul.dtype));
-    FUSEC_RT_ASSIGN(matmul.b, ReadOperand(item, "b", matmul.dtype));
-    FUSEC_RT_ASSIGN(matmul.d, ReadOperand(item, "d", matmul.dtype));
+    const fusec_dtype dtype = matmul.dtype;
+    const bool is_i32 = dtype == FUSEC_I32;  // perhaps of 8-bit factors
+    FUSEC_RT_ASSIGN(matmul.a, ReadOperand(item, "a", {dtype, is_i32 ? FUSEC_U8 : dtype,
+                                                      is_i32 ? FUSEC_I8 : dtype}));
+    const fusec_dtype of_b = matmul.HasShortFactors() ? FUSEC_I8 : dtype;
+    FUSEC_RT_ASSIGN(matmul.b, ReadOperand(item, "b", {of_b}));
+    FUSEC_RT_ASSIGN(matmul.d, ReadOperand(item, "d", {dtype}));
     FUSEC_RT_ASSIGN(matmul.transpose_a, ReadBool(item, "transpose_a"));
     FUSEC_RT_ASSIGN(matmul.transpose_b, ReadBool(item, "transpose_b"));
     FUSEC_RT_ASSIGN(matmul.activation, ReadChoice<Activation>(item, "activation",

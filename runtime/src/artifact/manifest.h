@@ -96,9 +96,10 @@ struct KernelLaunch {
   bool operator==(const KernelLaunch&) const = default;
 };
 
-// An operand of a matmul. Offsets and strides count elements of the matmul's dtype.
+// An operand of a matmul. Offsets and strides count elements of its dtype.
 struct MatmulOperand {
   int buffer = 0;
+  fusec_dtype dtype = FUSEC_F32;  // that of the buffer
   DimExpression offset, batch_stride;
   bool operator==(const MatmulOperand&) const = default;
 };
@@ -106,9 +107,10 @@ struct MatmulOperand {
 enum class Activation { kNone, kRelu, kGeluTanh, kGeluErf, kSigmoid, kTanh };
 
 // d = activation(op(a) * op(b) + bias + addend) for each matrix of the batch, all row-major: a is
-// [m, k], or [k, m] if transposed; b is [k, n] or [n, k]; d is [m, n].
+// [m, k], or [k, m] if transposed; b is [k, n] or [n, k]; d is [m, n]. All have the same dtype,
+// except that 8-bit integers are multiplied into i32: a is then u8 or i8, and b i8.
 struct Matmul {
-  fusec_dtype dtype = FUSEC_F32;
+  fusec_dtype dtype = FUSEC_F32;  // that of d
   DimExpression m, n, k, batch, bias_stride;
   MatmulOperand a, b, d;
   bool transpose_a = false, transpose_b = false;
@@ -116,6 +118,7 @@ struct Matmul {
   int addend = -1;  // buffer with the batch stride of d and offset 0, or -1; needs k > 0
   Activation activation = Activation::kNone;
   MatmulAlgorithm algorithm;  // chosen by tuning, if any
+  bool HasShortFactors() const { return a.dtype != dtype; }
   bool operator==(const Matmul&) const = default;
 };
 

@@ -15,7 +15,7 @@ int64_t MultiplyAdd(int64_t a, int64_t b, int64_t c) {
 
 Status CheckInside(const Manifest& manifest, const Step& step, const char* operand, int buffer,
                    int64_t elements_needed, std::span<const int64_t> buffer_bytes) {
-  const int64_t has = buffer_bytes[buffer] / DtypeBytes(step.matmul.dtype);
+  const int64_t has = buffer_bytes[buffer] / DtypeBytes(manifest.buffers[buffer].dtype);
   if (elements_needed >= 0 && elements_needed <= has) return {};
   return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": operand ", operand,
               " does not lie inside buffer \"", manifest.buffers[buffer].name, "\" of ", has,
@@ -32,13 +32,16 @@ Status CheckStated(const Step& step, const MatmulSizes& sizes, std::span<const i
     return MultiplyAdd(MultiplyAdd(0, stride, sizes.batch - 1), rows, columns);
   };
   const int64_t result = MultiplyAdd(0, MultiplyAdd(0, sizes.batch, sizes.m), sizes.n);
-  int64_t operands = MultiplyAdd(elements(sizes.a_stride, sizes.m, sizes.k), 1,
-                                 elements(sizes.b_stride, sizes.k, sizes.n));
-  if (step.matmul.bias >= 0)
-    operands = MultiplyAdd(operands, 1, elements(sizes.bias_stride, 1, sizes.n));
-  if (step.matmul.addend >= 0) operands = MultiplyAdd(operands, 1, result);
   const int64_t bytes = DtypeBytes(step.matmul.dtype);
-  if (read == MultiplyAdd(0, operands, bytes) && written == MultiplyAdd(0, result, bytes) &&
+  int64_t operands = 0;  // bytes
+  const auto add = [&](int64_t count, int64_t bytes_each) {
+    operands = MultiplyAdd(operands, count, bytes_each);
+  };
+  add(elements(sizes.a_stride, sizes.m, sizes.k), DtypeBytes(step.matmul.a.dtype));
+  add(elements(sizes.b_stride, sizes.k, sizes.n), DtypeBytes(step.matmul.b.dtype));
+  if (step.matmul.bias >= 0) add(elements(sizes.bias_stride, 1, sizes.n), bytes);
+  if (step.matmul.addend >= 0) add(result, bytes);
+  if (read == operands && operands >= 0 && written == MultiplyAdd(0, result, bytes) &&
       flops == MultiplyAdd(0, MultiplyAdd(0, result, sizes.k), 2))
     return {};
   return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": ", read, " bytes read, ", written,

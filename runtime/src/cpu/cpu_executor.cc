@@ -164,20 +164,20 @@ Status CpuExecutor::RunMatmul(int index, int threads) {
 
 Status CpuExecutor::RunMatmulCall(int index, const MatmulSizes& sizes, int threads) {
   const Matmul& matmul = program_.target.steps[index].matmul;
-  const auto at = [this, &matmul](int buffer, int64_t offset) {
-    const int64_t bytes = offset * DtypeBytes(matmul.dtype);
-    return static_cast<std::byte*>(buffers_[buffer]) + bytes;
+  const auto at = [this](int buffer, int64_t offset, fusec_dtype dtype) {
+    return static_cast<std::byte*>(buffers_[buffer]) + offset * DtypeBytes(dtype);
   };
   CpuMatmulCall call;
   call.matmul = {matmul.dtype, sizes, matmul.transpose_a, matmul.transpose_b, matmul.activation};
+  if (matmul.HasShortFactors()) call.matmul.short_left = matmul.a.dtype;
   if (!sizes.IsEmpty()) {
     if (sizes.k > 0) {
-      call.matmul.a = at(matmul.a.buffer, sizes.a_offset);
-      call.matmul.b = at(matmul.b.buffer, sizes.b_offset);
+      call.matmul.a = at(matmul.a.buffer, sizes.a_offset, matmul.a.dtype);
+      call.matmul.b = at(matmul.b.buffer, sizes.b_offset, matmul.b.dtype);
     }
-    call.matmul.d = at(matmul.d.buffer, sizes.d_offset);
+    call.matmul.d = at(matmul.d.buffer, sizes.d_offset, matmul.dtype);
   }
-  if (matmul.bias >= 0) call.matmul.bias = at(matmul.bias, sizes.bias_offset);
+  if (matmul.bias >= 0) call.matmul.bias = at(matmul.bias, sizes.bias_offset, matmul.dtype);
   if (matmul.addend >= 0) call.matmul.addend = buffers_[matmul.addend];
   call.constant_b = weights_->artifact->Constant(matmul.b.buffer);
   return matmul_->Run(index, call, threads);

@@ -22,6 +22,8 @@ class CpuMatmulWeights {
   PackedWeights& packed() { return packed_; }
   // A constant f16 or bf16 buffer converted to f32, once.
   const float* Widened(fusec_dtype dtype, std::span<const std::byte> constant);
+  // A constant i8 buffer converted to f32, once.
+  const float* Widened(std::span<const std::byte> constant);
   // A constant f32 matrix b in the layout of PackPanels, packed once.
   const float* Panels(const HostMatmul& call);
 
@@ -45,7 +47,8 @@ struct CpuMatmulCall {
 };
 
 // Runs the matmuls of one context. It uses oneDNN if it is installed and has the dtype; f16 and
-// bf16 are computed in f32 if oneDNN lacks them. Otherwise, for few rows by weights that oneDNN
+// bf16 are computed in f32 if oneDNN lacks them, and so are parts of sums of 8-bit integers.
+// Otherwise, for few rows by weights that oneDNN
 // does not pack, and with an addend (which artifacts for CPUs do not have), it uses the runtime's
 // own product. Primitives of the last shapes are cached.
 class CpuMatmul {
@@ -61,6 +64,7 @@ class CpuMatmul {
  private:
   struct Prepared {
     fusec_dtype dtype = FUSEC_F32;
+    std::optional<fusec_dtype> short_left;
     int threads = 0;
     MatmulSizes sizes;
     const void* constant_b = nullptr;         // null if b is not constant
@@ -69,6 +73,7 @@ class CpuMatmul {
   };
   const OneDnnMatmul* Prepare(int step, const CpuMatmulCall& call, int threads);
   bool RunWidened(int step, const CpuMatmulCall& call, int threads);
+  bool RunShort(int step, const CpuMatmulCall& call, int threads);
 
   const OneDnn* library_;
   CpuMatmulWeights& weights_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "runtime/src/artifact/manifest.h"
@@ -20,6 +21,9 @@ struct HostMatmul {
   const void* addend = nullptr;  // in the layout of d, or null
   void* d = nullptr;
   const float* panels = nullptr;  // b in the layout of PackPanels for PlainMatmul, or null
+  // For factors of 8-bit integers, the dtype of a, u8 or i8. b is then i8, and dtype, that of d,
+  // is i32.
+  std::optional<fusec_dtype> short_left;
 };
 
 // The runtime's own product, for machines without oneDNN and for dtypes that oneDNN lacks: f32
@@ -27,7 +31,7 @@ struct HostMatmul {
 // for any other dtype, and for an activation of integers.
 //
 // The terms of an element are added one by one in the order of k, independently of the number of
-// rows and threads.
+// rows and threads. It has no products of 8-bit factors.
 bool PlainMatmul(const HostMatmul& call, int threads);
 
 // Packs the matrix b of an f32 product into the layout that PlainMatmul uses, which otherwise packs

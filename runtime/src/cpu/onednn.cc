@@ -18,7 +18,7 @@ namespace fusec::runtime {
   X(dnnl_post_ops_destroy) X(dnnl_post_ops_append_eltwise) X(dnnl_primitive_attr_set_post_ops) \
   X(dnnl_primitive_desc_create) X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md) \
   X(dnnl_reorder_primitive_desc_create) X(dnnl_primitive_create) X(dnnl_primitive_destroy)     \
-  X(dnnl_primitive_execute)
+  X(dnnl_primitive_execute) X(dnnl_get_effective_cpu_isa)
 
 struct OneDnn::Functions {
 #define FUSEC_DECLARE(name) decltype(&::name) name = nullptr;
@@ -61,15 +61,28 @@ dnnl_alg_kind_t EltwiseOf(Activation activation) {
   return dnnl_alg_kind_undef;
 }
 
-dnnl_data_type_t TypeOf(const HostMatmul& call) {
-  return call.dtype == FUSEC_BF16 ? dnnl_bf16 : dnnl_f32;
+dnnl_data_type_t TypeOf(fusec_dtype dtype) {
+  switch (dtype) {
+    case FUSEC_BF16: return dnnl_bf16;
+    case FUSEC_I32: return dnnl_s32;
+    case FUSEC_U8: return dnnl_u8;
+    case FUSEC_I8: return dnnl_s8;
+    default: return dnnl_f32;
+  }
 }
 
-// Describes one operand to oneDNN: matrices [rows, columns] with a leading axis for the batch (of
+// Whether oneDNN has exact products of 8-bit integers. Without the instructions for these, it adds
+// pairs of products in 16 bits, where they may overflow.
+bool HasShortProducts(const OneDnn::Functions& f) {
+  const int isa = f.dnnl_get_effective_cpu_isa();
+  return (isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
+}
+
+// Describes one operand of `dtype` to oneDNN: matrices [rows, columns] with a leading axis for the batch (of
 // length 1 if all share one matrix). For a batch of one the axis is omitted, because 2-D kernels
 // are faster.
-Md Describe(const OneDnn::Functions& f, const HostMatmul& call, int64_t rows, int64_t columns,
-            bool transposed, int64_t batch_stride) {
+Md Describe(const OneDnn::Functions& f, const HostMatmul& call, fusec_dtype dtype, int64_t rows,
+            int64_t columns, bool transposed, int64_t batch_stride) {
   const int64_t row_stride = transposed ? 1 : columns;
   const int64_t column_stride = transposed ? rows : 1;
   const bool is_shared = batch_stride == 0;
@@ -78,21 +91,23 @@ Md Describe(const OneDnn::Functions& f, const HostMatmul& call, int64_t rows, in
                                column_stride};
   const int skip = call.sizes.batch == 1 ? 1 : 0;
   Md md{};
-  f.dnnl_memory_desc_init_by_strides(&md, 3 - skip, dims + skip, TypeOf(call), strides + skip);
+  f.dnnl_memory_desc_init_by_strides(&md, 3 - skip, dims + skip, TypeOf(dtype), strides + skip);
   return md;
 }
 
 Md DescribeA(const OneDnn::Functions& f, const HostMatmul& call) {
-  return Describe(f, call, call.sizes.m, call.sizes.k, call.transpose_a, call.sizes.a_stride);
+  return Describe(f, call, call.short_left.value_or(call.dtype), call.sizes.m, call.sizes.k,
+                  call.transpose_a, call.sizes.a_stride);
 }
 Md DescribeB(const OneDnn::Functions& f, const HostMatmul& call) {
-  return Describe(f, call, call.sizes.k, call.sizes.n, call.transpose_b, call.sizes.b_stride);
+  return Describe(f, call, call.short_left ? FUSEC_I8 : call.dtype, call.sizes.k, call.sizes.n,
+                  call.transpose_b, call.sizes.b_stride);
 }
 Md DescribeD(const OneDnn::Functions& f, const HostMatmul& call) {
-  return Describe(f, call, call.sizes.m, call.sizes.n, false, call.sizes.d_stride);
+  return Describe(f, call, call.dtype, call.sizes.m, call.sizes.n, false, call.sizes.d_stride);
 }
 Md DescribeBias(const OneDnn::Functions& f, const HostMatmul& call) {
-  return Describe(f, call, 1, call.sizes.n, false, 0);
+  return Describe(f, call, call.dtype, 1, call.sizes.n, false, 0);
 }
 
 }  // namespace
@@ -183,7 +198,8 @@ std::shared_ptr<const PackedWeight> PackedWeights::Get(const OneDnn& library, co
 
 std::unique_ptr<OneDnnMatmul> OneDnnMatmul::Create(const OneDnn& library, const HostMatmul& call,
                                                    PackedWeights* weights, bool only_blocks) {
-  if (call.dtype != FUSEC_F32 && call.dtype != FUSEC_BF16) return nullptr;
+  const bool has_floats = call.dtype == FUSEC_F32 || call.dtype == FUSEC_BF16;
+  if (call.short_left ? !HasShortProducts(library.functions()) : !has_floats) return nullptr;
   if (call.activation == Activation::kRelu) return nullptr;
   std::unique_ptr<OneDnnMatmul> matmul(new OneDnnMatmul(library));
   return matmul->CreatePrimitive(call, weights, only_blocks) ? std::move(matmul) : nullptr;
