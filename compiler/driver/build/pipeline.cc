@@ -16,10 +16,9 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
   std::vector<std::string> passes = {
       // Import leaves ops that computed shapes. Shapes are attributes: nobody reads these ops.
       "eliminate-dead-nodes",
-      // While tables still have the names of the model, and before any constant is computed from
-      // their values.
+      // While tables have the names of the model, and before constants are computed from them.
       "place-tables",
-      // For the same reasons. Behind place-tables: a quantized table lies where the table does.
+      // Likewise. Behind place-tables: a quantized table lies where the table does.
       "quantize-tables",
       // Before dequantize-after-gather, which then sees look-ups of codes.
       "skip-requantization",
@@ -27,10 +26,9 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
       "dequantize-after-gather",
       "keep-packed-weights",  // for the same reason
   };
-  // Before constants are folded, which would turn weights of 8 bits into floats.
-  if (!round_every_op) passes.push_back("recognize-integer-products");
-  // Before ops are decomposed or rewritten, because the results of the model's own ops are rounded.
-  if (round_every_op) passes.push_back("round-every-op");
+  // Before ops are decomposed, because the results of the model's own ops are rounded; else before
+  // constants are folded, which would turn weights of 8 bits into floats.
+  passes.push_back(round_every_op ? "round-every-op" : "recognize-integer-products");
   Append(passes, {
                      // Constants first, so that the rewrites below see them.
                      "fold-constants",
