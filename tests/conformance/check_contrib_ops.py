@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Compares fusec with onnxruntime for onnxruntime's own ops (domain com.microsoft), on the CPU.
+"""Compares fusec with onnxruntime for onnxruntime's own ops (domain com.microsoft), on the CPU or, with --cuda, on a GPU.
 
-    check_contrib_ops.py FUSEC [PATTERN]
+    check_contrib_ops.py FUSEC [PATTERN] [--cuda sm_90a]
 
 Every case is a node with random inputs. The cases of a group are compiled as one model, whose outputs are compared with onnxruntime's: floats
 by their relative L2 distance, codes of quantized tensors by at most one step. PATTERN, a regular expression, selects cases by name. At the end,
 every op that `fusec --list-ops` names must have had a case.
 """
 
+import argparse
 import pathlib
 import re
 import subprocess
@@ -385,13 +386,13 @@ def difference(ours, theirs, one, i):
     return "" if distance <= one["tolerance"] else f"relative L2 {distance:.2g}, expected {one['tolerance']:.2g} or less"
 
 
-def check(fusec, group, cases, folder):
+def check(fusec, group, cases, folder, gpu):
     model, data = model_of(group, cases)
     file, artifact = folder / f"{group}.onnx", folder / group
     onnx.save(model, file)
     np.savez(folder / f"{group}.npz", **data)
-    for command in ([fusec, file, "-o", artifact, "--target", "cpu"],
-                    [fusec, "run", artifact, "--device", "cpu", "--input", folder / f"{group}.npz", "--output", folder / f"{group}_out"]):
+    for command in ([fusec, file, "-o", artifact, "--target", gpu or "cpu"],
+                    [fusec, "run", artifact, "--device", "cuda" if gpu else "cpu", "--input", folder / f"{group}.npz", "--output", folder / f"{group}_out"]):
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
         if done.returncode != 0:
             return [f"{group}: {done.stderr.strip()}"]
@@ -410,7 +411,12 @@ def check(fusec, group, cases, folder):
 
 
 def main():
-    fusec, pattern = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("fusec")
+    parser.add_argument("pattern", nargs="?", default="")
+    parser.add_argument("--cuda", metavar="TARGET", help="compile for this GPU and run there")
+    arguments = parser.parse_args()
+    fusec, pattern = arguments.fusec, arguments.pattern
     for make in (activations, products, norms, attention, quantized, tensors, without_kernel):
         make()
     failures, count = [], 0
@@ -419,7 +425,7 @@ def main():
             cases = [one for one in cases if re.search(pattern, one["label"])]
             count += len(cases)
             if cases:
-                failures += check(fusec, group, cases, pathlib.Path(folder))
+                failures += check(fusec, group, cases, pathlib.Path(folder), arguments.cuda)
     if not pattern:
         listed = subprocess.run([fusec, "--list-ops"], capture_output=True, text=True, check=True).stdout
         named = set(re.findall(DOMAIN + r"\.(\w+)", listed))
