@@ -84,6 +84,29 @@ Value* SumsOfColumns(Builder& builder, const Weights& weights, const std::string
   return AddConstant(builder, recipe.Finish(sums, std::move(data)), name + "_sums");
 }
 
+// The left factor as u8, with which the library's sums are exact: numbers of i8 plus 128.
+Value* UnsignedLeft(Builder& builder, Value* left) {
+  if (left->type.dtype == Dtype::kU8) return left;
+  const auto cast = [&](Value* value, Dtype to) {
+    return builder.Make(OpKind::kCast, {value}, {{"to", to}}, left->name + "_shifted");
+  };
+  Value* shift = builder.Scalar(Dtype::kI32, 128);
+  return cast(builder.Make(OpKind::kAdd, {cast(left, Dtype::kI32), shift}, {}, left->name + "_sum"),
+              Dtype::kU8);
+}
+
+// The zero point of that factor in i32; null for 0.
+Value* UnsignedZeroPoint(Builder& builder, const Value* left, Value* zero_point) {
+  const bool is_signed = left->type.dtype == Dtype::kI8;
+  Value* shift = is_signed ? builder.Scalar(Dtype::kI32, 128) : nullptr;
+  const TensorData* zeros = zero_point ? Payload(zero_point) : nullptr;
+  if (zero_point == nullptr || (zeros != nullptr && IsZero(*zeros))) return shift;
+  Value* wide =
+      builder.Make(OpKind::kCast, {zero_point}, {{"to", Dtype::kI32}}, zero_point->name + "_i32");
+  if (shift == nullptr) return wide;
+  return builder.Make(OpKind::kAdd, {wide, shift}, {}, zero_point->name + "_shifted");
+}
+
 }  // namespace
 
 bool PaysInIntegers(int64_t terms, int64_t columns) {
@@ -95,23 +118,21 @@ Result<bool> KeepIntegerProducts(Graph& graph, const PassOptions&, PassReport&) 
   return ReplaceResults(graph, [](const Node& node, Builder& builder) -> Value* {
     const std::optional<Weights> weights = WeightsOf(node);
     if (!weights) return nullptr;
-    Value *integers = node.operand(1), *zero_point = node.operand(2);
+    Value *left = node.operands[0], *integers = node.operands[1];
     Value* product = builder.Make(
-        OpKind::kMatMul, {node.operand(0), ShortWeights(builder, *weights, integers)},
+        OpKind::kMatMul, {UnsignedLeft(builder, left), ShortWeights(builder, *weights, integers)},
         {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}, {"to", Dtype::kI32}},
         node.result()->name + "_product");
-    const auto finished = [&](Value* sums) {
-      const Dtype to = node.result()->type.dtype;
-      if (to == Dtype::kI32) return sums;
-      return builder.Make(OpKind::kCast, {sums}, {{"to", to}}, node.result()->name);
-    };
-    const TensorData* zeros = zero_point ? Payload(zero_point) : nullptr;
-    if (zero_point == nullptr || (zeros != nullptr && IsZero(*zeros))) return finished(product);
-    Value* shift =
-        builder.Make(OpKind::kCast, {zero_point}, {{"to", Dtype::kI32}}, zero_point->name + "_i32");
-    Value* sums = SumsOfColumns(builder, *weights, integers->name);
-    Value* shifts = builder.Make(OpKind::kMul, {shift, sums}, {}, node.result()->name + "_shift");
-    return finished(builder.Make(OpKind::kSub, {product, shifts}, {}, node.result()->name));
+    Value* zero_point = UnsignedZeroPoint(builder, left, node.operand(2));
+    if (zero_point != nullptr) {
+      Value* sums = SumsOfColumns(builder, *weights, integers->name);
+      Value* shift =
+          builder.Make(OpKind::kMul, {zero_point, sums}, {}, node.result()->name + "_shift");
+      product = builder.Make(OpKind::kSub, {product, shift}, {}, node.result()->name);
+    }
+    const Dtype to = node.result()->type.dtype;
+    if (to == Dtype::kI32) return product;
+    return builder.Make(OpKind::kCast, {product}, {{"to", to}}, node.result()->name);
   });
 }
 

@@ -17,8 +17,9 @@ bool PaysInIntegers(int64_t terms, int64_t columns);
 //   %product = matmul(%a, %b) {to = i32}
 //   %y = sub(%product, mul(cast(%z), %sums))    %sums: of the columns of %b
 //
-// The zero points of the weights are constant, and the weights minus these must be 8-bit integers,
-// too. expand-integer-products takes the other products, and those that PaysInIntegers leaves.
+// A left factor of i8 becomes one of u8, plus 128. The zero points of the weights are constant, and
+// the weights minus these must be 8-bit integers, too. expand-integer-products takes the other
+// products, and those that PaysInIntegers leaves.
 Result<bool> KeepIntegerProducts(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -13,6 +13,8 @@ namespace {
 // The most ops of a loop that follow one another: planners recurse over them, and compilers are
 // slow for functions with many statements.
 constexpr int kLongestChain = 1024;
+// The most siblings of a root. Each adds a result, and kernels have room for so many parameters.
+constexpr int kMostSiblings = 31;
 
 bool CanJoin(const Node& node) {
   const OpClass op_class = GetOpDef(node.kind).op_class;
@@ -192,8 +194,9 @@ NodeSet GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report, 
   const auto readers = Readers(graph);
   AddProducers(graph, readers, root, report, pools, group);
   if (IsWholeLoop(root) || CutFrom(root)) {
-    auto siblings = FindSibling(graph, readers, root, group);
-    for (; !siblings.empty(); siblings = FindSibling(graph, readers, root, group)) {
+    for (int i = 0; i < kMostSiblings; ++i) {
+      const NodeSet siblings = FindSibling(graph, readers, root, group);
+      if (siblings.empty()) break;
       group.insert(siblings.begin(), siblings.end());
       AddProducers(graph, readers, root, report, pools, group);
     }

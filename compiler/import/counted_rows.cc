@@ -67,7 +67,8 @@ bool IsRowLocalComposite(const Node& node) {
 bool IsRowLocalProduct(const Node& product) {
   for (int i = 0; i < 2; ++i) {
     const Value* factor = product.operand(i);
-    const bool is_transposed = product.Int(i == 0 ? "transpose_a" : "transpose_b") != 0;
+    const char* const transposes = i == 0 ? "transpose_a" : "transpose_b";
+    const bool is_transposed = product.Has(transposes) && product.Int(transposes) != 0;
     const int depth = factor->type.rank() - ((i == 0) == is_transposed ? 2 : 1);
     if (!AreWhole(factor, {depth})) return false;
   }

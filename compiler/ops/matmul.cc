@@ -132,8 +132,7 @@ Result<void> ImportMatMul(ImportContext& context) {
   return {};
 }
 
-// With `to` = i32, the factors are 8-bit integers, the right one signed
-// (passes/keep_integer_products.h).
+// With `to` = i32, the factors are u8 and i8 (passes/keep_integer_products.h).
 struct MatMulOp {
   static constexpr AttributeSpec kAttributes[] = {
       {"transpose_a", "int"}, {"transpose_b", "int"}, {"to", "dtype", true}};
@@ -145,13 +144,10 @@ struct MatMulOp {
   }
   static InferResult InferShort(const InferContext& context) {
     const TensorType &a = context.operand(0), &b = context.operand(1);
-    const bool are_short = IsInteger(a.dtype) && DtypeBytes(a.dtype) == 1 &&
-                           b.dtype == Dtype::kI8 &&
-                           std::get<Dtype>(context.attributes.at("to")) == Dtype::kI32;
-    if (!are_short) {
+    if (a.dtype != Dtype::kU8 || b.dtype != Dtype::kI8 ||
+        std::get<Dtype>(context.attributes.at("to")) != Dtype::kI32) {
       return ModelError(
-          fmt::format("factors are {} and {}, expected 8-bit integers, the right "
-                      "ones i8, and i32 as the type of the product",
+          fmt::format("factors are {} and {}, expected u8 and i8 for a product in i32",
                       DtypeName(a.dtype), DtypeName(b.dtype)));
     }
     FUSEC_ASSIGN(Shape shape, ShapeOfProduct({a, context.Int("transpose_a") != 0},

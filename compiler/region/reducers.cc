@@ -17,7 +17,8 @@ bool IsReducer(const Node& node) {
 
 Expr MatMulDepth(const Node& matmul) {
   const Shape& a = matmul.operand(0)->type.shape;
-  return a[a.size() - (matmul.Int("transpose_a") != 0 ? 2 : 1)];
+  const bool is_turned = matmul.Has("transpose_a") && matmul.Int("transpose_a") != 0;
+  return a[a.size() - (is_turned ? 2 : 1)];
 }
 
 Exprs MatMulOperandIndex(const Node& matmul, int side, ArrayRef<Expr> index, const Expr& k) {

@@ -29,7 +29,7 @@ std::set<std::string> BatchSymbols(const Graph& graph) {
 // The number of elements that one element of the node's result is reduced from; 1 for a node that
 // is not a reduction.
 Expr FoldedLength(const Node& node) {
-  if (node.kind == OpKind::kMatMul) return MatMulDepth(node);
+  if (GetOpDef(node.kind).op_class == OpClass::kContraction) return MatMulDepth(node);
   if (IsReducer(node)) return Product(ReducedDims(node));
   const bool walks = node.kind == OpKind::kCumSum || node.kind == OpKind::kCumProd;
   return walks ? node.operand(0)->type.shape[node.Int("axis")] : Expr(1);

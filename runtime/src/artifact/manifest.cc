@@ -325,8 +325,7 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(matmul.batch, ReadDim(item, "batch"));
     const fusec_dtype dtype = matmul.dtype;
     const bool is_i32 = dtype == FUSEC_I32;  // perhaps of 8-bit factors
-    FUSEC_RT_ASSIGN(matmul.a, ReadOperand(item, "a", {dtype, is_i32 ? FUSEC_U8 : dtype,
-                                                      is_i32 ? FUSEC_I8 : dtype}));
+    FUSEC_RT_ASSIGN(matmul.a, ReadOperand(item, "a", {dtype, is_i32 ? FUSEC_U8 : dtype}));
     const fusec_dtype of_b = matmul.HasShortFactors() ? FUSEC_I8 : dtype;
     FUSEC_RT_ASSIGN(matmul.b, ReadOperand(item, "b", {of_b}));
     FUSEC_RT_ASSIGN(matmul.d, ReadOperand(item, "d", {dtype}));

@@ -108,7 +108,7 @@ enum class Activation { kNone, kRelu, kGeluTanh, kGeluErf, kSigmoid, kTanh };
 
 // d = activation(op(a) * op(b) + bias + addend) for each matrix of the batch, all row-major: a is
 // [m, k], or [k, m] if transposed; b is [k, n] or [n, k]; d is [m, n]. All have the same dtype,
-// except that 8-bit integers are multiplied into i32: a is then u8 or i8, and b i8.
+// except that 8-bit integers are multiplied into i32: a is then u8 and b i8.
 struct Matmul {
   fusec_dtype dtype = FUSEC_F32;  // that of d
   DimExpression m, n, k, batch, bias_stride;

@@ -169,7 +169,7 @@ Status CpuExecutor::RunMatmulCall(int index, const MatmulSizes& sizes, int threa
   };
   CpuMatmulCall call;
   call.matmul = {matmul.dtype, sizes, matmul.transpose_a, matmul.transpose_b, matmul.activation};
-  if (matmul.HasShortFactors()) call.matmul.short_left = matmul.a.dtype;
+  call.matmul.has_short_factors = matmul.HasShortFactors();
   if (!sizes.IsEmpty()) {
     if (sizes.k > 0) {
       call.matmul.a = at(matmul.a.buffer, sizes.a_offset, matmul.a.dtype);

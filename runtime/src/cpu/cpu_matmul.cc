@@ -105,6 +105,20 @@ const float* CpuMatmulWeights::Widened(std::span<const std::byte> constant) {
   return values.data();
 }
 
+const int32_t* CpuMatmulWeights::SumsOfColumns(const HostMatmul& call) {
+  const std::lock_guard lock(mutex_);
+  const int64_t n = call.sizes.n, k = call.sizes.k;
+  std::vector<int32_t>& sums = sums_[{call.b, call.transpose_b, n, k}];
+  if (sums.empty()) {
+    sums.resize(n);
+    const auto* b = static_cast<const int8_t*>(call.b);
+    for (int64_t row = 0; row < k; ++row) {
+      for (int64_t i = 0; i < n; ++i) sums[i] += b[row * n + i];
+    }
+  }
+  return sums.data();
+}
+
 const float* CpuMatmulWeights::Panels(const HostMatmul& call) {
   const std::lock_guard lock(mutex_);
   std::vector<float>& panels = panels_[{call.b, call.transpose_b, call.sizes.n, call.sizes.k}];
@@ -116,7 +130,7 @@ const OneDnnMatmul* CpuMatmul::Prepare(int step, const CpuMatmulCall& call, int 
   std::vector<Prepared>& known = prepared_[step];
   const void* constant_b = call.constant_b.data();
   auto found = std::find_if(known.begin(), known.end(), [&](const Prepared& p) {
-    return p.dtype == call.matmul.dtype && p.short_left == call.matmul.short_left &&
+    return p.dtype == call.matmul.dtype && p.has_short_factors == call.matmul.has_short_factors &&
            p.threads == threads && p.sizes == call.matmul.sizes && p.constant_b == constant_b;
   });
   if (found == known.end()) {
@@ -127,7 +141,7 @@ const OneDnnMatmul* CpuMatmul::Prepare(int step, const CpuMatmulCall& call, int 
     }
     Prepared& made = known.emplace_back();
     made.dtype = call.matmul.dtype;
-    made.short_left = call.matmul.short_left;
+    made.has_short_factors = call.matmul.has_short_factors;
     made.threads = threads;
     made.sizes = call.matmul.sizes;
     made.constant_b = constant_b;
@@ -188,46 +202,50 @@ bool CpuMatmul::RunWidened(int step, const CpuMatmulCall& call, int threads) {
   return true;
 }
 
-// Computes a product of 8-bit integers in f32, in parts of the depth whose sums are exact. Artifacts
-// have such products of constant weights [k, n] only.
+// Computes a product of 8-bit integers in f32, in parts of the depth whose sums are exact. 128 is
+// taken from a, and added to the result with the sums of b's columns, so that parts are long.
+// Artifacts have such products of constant weights [k, n] only.
 bool CpuMatmul::RunShort(int step, const CpuMatmulCall& call, int threads) {
-  constexpr int64_t kMostTerms = (1 << 24) / (255 * 128);  // whose sum f32 represents
+  constexpr int64_t kMostTerms = (1 << 24) / (128 * 128);  // whose sum f32 represents
   const HostMatmul& narrow = call.matmul;
   const MatmulSizes& s = narrow.sizes;
   if (narrow.transpose_a || narrow.transpose_b || s.batch != 1 || call.constant_b.empty() ||
       narrow.bias || narrow.addend || narrow.activation != Activation::kNone)
     return false;
+  const int32_t* sums = weights_.SumsOfColumns(narrow);
   const float* weights = weights_.Widened(call.constant_b);
   weights += static_cast<const std::byte*>(narrow.b) - call.constant_b.data();
   const int64_t parts = std::max<int64_t>(1, (s.k + kMostTerms - 1) / kMostTerms);
-  const int64_t results = s.m * s.n;
-  auto* d = static_cast<int32_t*>(narrow.d);
-  wide_d_.resize(std::max<size_t>(wide_d_.size(), results));
+  wide_d_.resize(std::max<size_t>(wide_d_.size(), s.m * s.n));
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = s.k * part / parts, terms = s.k * (part + 1) / parts - first;
     wide_a_.resize(std::max<size_t>(wide_a_.size(), s.m * terms));
     ParallelFor(threads, s.m, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const auto widen = [&](const auto* a) {
-          std::copy_n(a + row * s.k + first, terms, &wide_a_[row * terms]);
-        };
-        if (*narrow.short_left == FUSEC_U8) widen(static_cast<const uint8_t*>(narrow.a));
-        else widen(static_cast<const int8_t*>(narrow.a));
+        const auto* from = static_cast<const uint8_t*>(narrow.a) + row * s.k + first;
+        float* const to = &wide_a_[row * terms];
+        for (int64_t i = 0; i < terms; ++i) to[i] = static_cast<float>(from[i] - 128);
       }
     });
     CpuMatmulCall wide = call;
     wide.matmul.dtype = FUSEC_F32;
-    wide.matmul.short_left.reset();
+    wide.matmul.has_short_factors = false;
     wide.matmul.sizes.k = terms;
-    wide.matmul.sizes.d_stride = results;
+    wide.matmul.sizes.d_stride = s.m * s.n;
     wide.matmul.a = wide_a_.data();
     wide.matmul.b = weights + first * s.n;
     wide.matmul.d = wide_d_.data();
     wide.constant_b = std::as_bytes(std::span(weights + first * s.n, terms * s.n));
     if (!Run(step, wide, threads)) return false;
-    ParallelFor(threads, results, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        d[i] = (part == 0 ? 0 : d[i]) + static_cast<int32_t>(wide_d_[i]);
+    ParallelFor(threads, s.m, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        auto* const d = static_cast<int32_t*>(narrow.d) + row * s.n;
+        const float* const from = &wide_d_[row * s.n];
+        for (int64_t i = 0; i < s.n; ++i) {
+          const int32_t before = part > 0 ? d[i] : 128 * sums[i];
+          d[i] = before + static_cast<int32_t>(from[i]);
+        }
+      }
     });
   }
   return true;
@@ -240,7 +258,7 @@ Status CpuMatmul::Run(int step, const CpuMatmulCall& call, int threads) {
   FoldBatch(folded.matmul);
   SetOpenMpThreads(threads);
   const bool has_type =
-      dtype == FUSEC_F32 || dtype == FUSEC_BF16 || call.matmul.short_left.has_value();
+      dtype == FUSEC_F32 || dtype == FUSEC_BF16 || call.matmul.has_short_factors;
   if (library_ && has_type && call.matmul.sizes.k > 0 && !call.matmul.addend) {
     const bool relu = folded.matmul.activation == Activation::kRelu;
     if (relu) folded.matmul.activation = Activation::kNone;
@@ -254,7 +272,7 @@ Status CpuMatmul::Run(int step, const CpuMatmulCall& call, int threads) {
   if (HasPanels(folded)) folded.matmul.panels = weights_.Panels(folded.matmul);
   if (PlainMatmul(folded.matmul, threads)) return {};
   if (IsHalf(dtype) && RunWidened(step, folded, threads)) return {};
-  if (call.matmul.short_left && RunShort(step, folded, threads)) return {};
+  if (call.matmul.has_short_factors && RunShort(step, folded, threads)) return {};
   return Fail(FUSEC_BAD_ARTIFACT, "no matmul of ", DtypeName(dtype), " on the CPU",
               call.matmul.activation == Activation::kNone ? "" : " with an activation");
 }

@@ -24,6 +24,8 @@ class CpuMatmulWeights {
   const float* Widened(fusec_dtype dtype, std::span<const std::byte> constant);
   // A constant i8 buffer converted to f32, once.
   const float* Widened(std::span<const std::byte> constant);
+  // The sum of each column of a constant matrix i8[k, n], computed once.
+  const int32_t* SumsOfColumns(const HostMatmul& call);
   // A constant f32 matrix b in the layout of PackPanels, packed once.
   const float* Panels(const HostMatmul& call);
 
@@ -38,6 +40,7 @@ class CpuMatmulWeights {
   std::mutex mutex_;
   std::map<const void*, std::vector<float>> widened_;  // by the constant's first byte
   std::map<PanelsKey, std::vector<float>> panels_;
+  std::map<PanelsKey, std::vector<int32_t>> sums_;
 };
 
 // One matmul of a run.
@@ -64,7 +67,7 @@ class CpuMatmul {
  private:
   struct Prepared {
     fusec_dtype dtype = FUSEC_F32;
-    std::optional<fusec_dtype> short_left;
+    bool has_short_factors = false;
     int threads = 0;
     MatmulSizes sizes;
     const void* constant_b = nullptr;         // null if b is not constant

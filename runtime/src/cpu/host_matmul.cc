@@ -277,7 +277,7 @@ bool PlainMatmulHas(fusec_dtype dtype) {
 }
 
 bool PlainMatmul(const HostMatmul& call, int threads) {
-  if (!PlainMatmulHas(call.dtype) || call.short_left) return false;
+  if (!PlainMatmulHas(call.dtype) || call.has_short_factors) return false;
   const bool is_float = call.dtype == FUSEC_F32 || call.dtype == FUSEC_F64;
   if (!is_float && call.activation != Activation::kNone) return false;
   if (call.sizes.IsEmpty()) return true;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "runtime/src/artifact/manifest.h"
@@ -21,9 +20,8 @@ struct HostMatmul {
   const void* addend = nullptr;  // in the layout of d, or null
   void* d = nullptr;
   const float* panels = nullptr;  // b in the layout of PackPanels for PlainMatmul, or null
-  // For factors of 8-bit integers, the dtype of a, u8 or i8. b is then i8, and dtype, that of d,
-  // is i32.
-  std::optional<fusec_dtype> short_left;
+  // The factors are 8-bit integers: a is u8, b i8, and dtype, that of d, i32.
+  bool has_short_factors = false;
 };
 
 // The runtime's own product, for machines without oneDNN and for dtypes that oneDNN lacks: f32

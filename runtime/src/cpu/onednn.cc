@@ -71,7 +71,7 @@ dnnl_data_type_t TypeOf(fusec_dtype dtype) {
   }
 }
 
-// Whether oneDNN has exact products of 8-bit integers. Without the instructions for these, it adds
+// Whether oneDNN has exact products of u8 by i8. (Those of i8 by i8 pass through f32.) Without the instructions for these, it adds
 // pairs of products in 16 bits, where they may overflow.
 bool HasShortProducts(const OneDnn::Functions& f) {
   const int isa = f.dnnl_get_effective_cpu_isa();
@@ -96,11 +96,11 @@ Md Describe(const OneDnn::Functions& f, const HostMatmul& call, fusec_dtype dtyp
 }
 
 Md DescribeA(const OneDnn::Functions& f, const HostMatmul& call) {
-  return Describe(f, call, call.short_left.value_or(call.dtype), call.sizes.m, call.sizes.k,
+  return Describe(f, call, call.has_short_factors ? FUSEC_U8 : call.dtype, call.sizes.m, call.sizes.k,
                   call.transpose_a, call.sizes.a_stride);
 }
 Md DescribeB(const OneDnn::Functions& f, const HostMatmul& call) {
-  return Describe(f, call, call.short_left ? FUSEC_I8 : call.dtype, call.sizes.k, call.sizes.n,
+  return Describe(f, call, call.has_short_factors ? FUSEC_I8 : call.dtype, call.sizes.k, call.sizes.n,
                   call.transpose_b, call.sizes.b_stride);
 }
 Md DescribeD(const OneDnn::Functions& f, const HostMatmul& call) {
@@ -199,7 +199,7 @@ std::shared_ptr<const PackedWeight> PackedWeights::Get(const OneDnn& library, co
 std::unique_ptr<OneDnnMatmul> OneDnnMatmul::Create(const OneDnn& library, const HostMatmul& call,
                                                    PackedWeights* weights, bool only_blocks) {
   const bool has_floats = call.dtype == FUSEC_F32 || call.dtype == FUSEC_BF16;
-  if (call.short_left ? !HasShortProducts(library.functions()) : !has_floats) return nullptr;
+  if (call.has_short_factors ? !HasShortProducts(library.functions()) : !has_floats) return nullptr;
   if (call.activation == Activation::kRelu) return nullptr;
   std::unique_ptr<OneDnnMatmul> matmul(new OneDnnMatmul(library));
   return matmul->CreatePrimitive(call, weights, only_blocks) ? std::move(matmul) : nullptr;

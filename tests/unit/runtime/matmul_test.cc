@@ -196,6 +196,40 @@ TEST(CpuMatmulTest, IntegersWrap) {
   EXPECT_EQ(d, 4);  // 2 (2^31 - 1) + 6 = 2^32 + 4
 }
 
+TEST(CpuMatmulTest, ProductsOfShortIntegersAreExact) {
+  // The extreme factors, and depths of one and of several parts whose sums f32 represents.
+  constexpr int64_t kRows = 3, kColumns = 20;
+  for (const OneDnn* library : {static_cast<const OneDnn*>(nullptr), OneDnn::Get()}) {
+    for (const int64_t depth : {1, 40, 1024, 1025, 5000}) {
+      SCOPED_TRACE(testing::Message() << depth << " " << (library != nullptr));
+      std::mt19937 random(7);
+      std::vector<uint8_t> a(kRows * depth);
+      std::vector<int8_t> b(depth * kColumns);
+      for (uint8_t& code : a) code = random() % 4 == 0 ? 255 : random() % 2 == 0 ? 128 : random();
+      for (int8_t& code : b) code = random() % 2 == 0 ? -128 : static_cast<int8_t>(random());
+      std::vector<int32_t> d(kRows * kColumns, -1);
+      CpuMatmulCall call;
+      call.matmul.dtype = FUSEC_I32;
+      call.matmul.has_short_factors = true;
+      call.matmul.sizes = {kRows, kColumns, depth, 1, 0, 0, 0, kRows * depth, depth * kColumns, kRows * kColumns};
+      call.matmul.a = a.data();
+      call.matmul.b = b.data();
+      call.matmul.d = d.data();
+      call.constant_b = std::as_bytes(std::span(b));
+      CpuMatmulWeights weights;
+      CpuMatmul matmul(library, weights);
+      ASSERT_TRUE(matmul.Run(0, call, 2));
+      for (int64_t i = 0; i < kRows * kColumns; ++i) {
+        int32_t sum = 0;
+        for (int64_t k = 0; k < depth; ++k) {
+          sum += a[i / kColumns * depth + k] * b[k * kColumns + i % kColumns];
+        }
+        ASSERT_EQ(d[i], sum) << i;
+      }
+    }
+  }
+}
+
 TEST(CpuMatmulTest, RefusesWhatItLacks) {
   CpuMatmulWeights weights;
   CpuMatmul matmul(OneDnn::Get(), weights);
