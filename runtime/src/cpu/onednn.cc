@@ -96,12 +96,12 @@ Md Describe(const OneDnn::Functions& f, const HostMatmul& call, fusec_dtype dtyp
 }
 
 Md DescribeA(const OneDnn::Functions& f, const HostMatmul& call) {
-  return Describe(f, call, call.has_short_factors ? FUSEC_U8 : call.dtype, call.sizes.m, call.sizes.k,
-                  call.transpose_a, call.sizes.a_stride);
+  return Describe(f, call, call.has_short_factors ? FUSEC_U8 : call.dtype, call.sizes.m,
+                  call.sizes.k, call.transpose_a, call.sizes.a_stride);
 }
 Md DescribeB(const OneDnn::Functions& f, const HostMatmul& call) {
-  return Describe(f, call, call.has_short_factors ? FUSEC_I8 : call.dtype, call.sizes.k, call.sizes.n,
-                  call.transpose_b, call.sizes.b_stride);
+  return Describe(f, call, call.has_short_factors ? FUSEC_I8 : call.dtype, call.sizes.k,
+                  call.sizes.n, call.transpose_b, call.sizes.b_stride);
 }
 Md DescribeD(const OneDnn::Functions& f, const HostMatmul& call) {
   return Describe(f, call, call.dtype, call.sizes.m, call.sizes.n, false, call.sizes.d_stride);
