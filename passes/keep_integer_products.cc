@@ -58,7 +58,8 @@ std::optional<Weights> WeightsOf(const Node& node) {
   return weights;
 }
 
-// The weights minus their zero point, i8[k, n].
+// The weights minus their zero point, i8[k, n]. If these are other numbers than the weights', they
+// are frozen, because new weights might not fit.
 Value* ShortWeights(Builder& builder, const Weights& weights, Value* integers) {
   if (weights.zero_point == nullptr && integers->type.dtype == Dtype::kI8) return integers;
   TensorData data(Dtype::kI8, Payload(integers)->dims());
@@ -66,9 +67,9 @@ Value* ShortWeights(Builder& builder, const Weights& weights, Value* integers) {
     for (int64_t n = 0; n < weights.columns(); ++n)
       data.SetInt(k * weights.columns() + n, weights.At(k, n));
   }
-  Recipe recipe;
-  Value* made = recipe.Cast(weights.Centred(recipe), Dtype::kI8);
-  return AddConstant(builder, recipe.Finish(made, std::move(data)), integers->name + "_short");
+  std::vector<const Value*> sources = {integers};
+  if (weights.zero_point != nullptr) sources.push_back(weights.zero_point);
+  return AddConstant(builder, Frozen(std::move(data), sources), integers->name + "_short");
 }
 
 // The sum of each column, i32[n].
