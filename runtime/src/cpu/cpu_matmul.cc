@@ -95,28 +95,22 @@ const float* CpuMatmulWeights::Widened(fusec_dtype dtype, std::span<const std::b
   return values.data();
 }
 
-const float* CpuMatmulWeights::Widened(std::span<const std::byte> constant) {
-  const std::lock_guard lock(mutex_);
-  std::vector<float>& values = widened_[constant.data()];
-  if (values.empty()) {
-    const auto* integers = reinterpret_cast<const int8_t*>(constant.data());
-    values.assign(integers, integers + constant.size());
-  }
-  return values.data();
-}
-
-const int32_t* CpuMatmulWeights::SumsOfColumns(const HostMatmul& call) {
+const CpuMatmulWeights::Short& CpuMatmulWeights::ShortWeights(const HostMatmul& call) {
   const std::lock_guard lock(mutex_);
   const int64_t n = call.sizes.n, k = call.sizes.k;
-  std::vector<int32_t>& sums = sums_[{call.b, call.transpose_b, n, k}];
-  if (sums.empty()) {
-    sums.resize(n);
-    const auto* b = static_cast<const int8_t*>(call.b);
-    for (int64_t row = 0; row < k; ++row) {
-      for (int64_t i = 0; i < n; ++i) sums[i] += b[row * n + i];
+  Short& weights = short_[{call.b, call.transpose_b, n, k}];
+  if (!weights.sums.empty()) return weights;
+  weights.values.resize(k * n);
+  weights.sums.resize(n);
+  const auto* b = static_cast<const int8_t*>(call.b);
+  for (int64_t row = 0; row < k; ++row) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int8_t weight = call.transpose_b ? b[i * k + row] : b[row * n + i];
+      weights.values[row * n + i] = weight;
+      weights.sums[i] += weight;
     }
   }
-  return sums.data();
+  return weights;
 }
 
 const float* CpuMatmulWeights::Panels(const HostMatmul& call) {
@@ -202,48 +196,49 @@ bool CpuMatmul::RunWidened(int step, const CpuMatmulCall& call, int threads) {
   return true;
 }
 
-// Computes a product of 8-bit integers in f32, in parts of the depth whose sums are exact. 128 is
+// Computes products of 8-bit integers in f32, in parts of the depth whose sums are exact. 128 is
 // taken from a, and added to the result with the sums of b's columns, so that parts are long.
-// Artifacts have such products of constant weights [k, n] only.
+// Artifacts have such products of constant weights only, and nothing is fused with them.
 bool CpuMatmul::RunShort(int step, const CpuMatmulCall& call, int threads) {
   constexpr int64_t kMostTerms = (1 << 24) / (128 * 128);  // whose sum f32 represents
-  const HostMatmul& narrow = call.matmul;
-  const MatmulSizes& s = narrow.sizes;
-  if (narrow.transpose_a || narrow.transpose_b || s.batch != 1 || call.constant_b.empty() ||
-      narrow.bias || narrow.addend || narrow.activation != Activation::kNone)
+  const MatmulSizes& s = call.matmul.sizes;
+  if (call.constant_b.empty() || call.matmul.bias || call.matmul.addend ||
+      call.matmul.activation != Activation::kNone)
     return false;
-  const int32_t* sums = weights_.SumsOfColumns(narrow);
-  const float* weights = weights_.Widened(call.constant_b);
-  weights += static_cast<const std::byte*>(narrow.b) - call.constant_b.data();
   const int64_t parts = std::max<int64_t>(1, (s.k + kMostTerms - 1) / kMostTerms);
   wide_d_.resize(std::max<size_t>(wide_d_.size(), s.m * s.n));
-  for (int64_t part = 0; part < parts; ++part) {
+  for (int64_t i = 0; i < s.batch * parts; ++i) {
+    const int64_t matrix = i / parts, part = i % parts;
     const int64_t first = s.k * part / parts, terms = s.k * (part + 1) / parts - first;
+    HostMatmul one = call.matmul;
+    one.b = static_cast<const int8_t*>(one.b) + matrix * s.b_stride;
+    const CpuMatmulWeights::Short& weights = weights_.ShortWeights(one);
+    const auto* a = static_cast<const uint8_t*>(one.a) + matrix * s.a_stride;
     wide_a_.resize(std::max<size_t>(wide_a_.size(), s.m * terms));
     ParallelFor(threads, s.m, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const auto* from = static_cast<const uint8_t*>(narrow.a) + row * s.k + first;
         float* const to = &wide_a_[row * terms];
-        for (int64_t i = 0; i < terms; ++i) to[i] = static_cast<float>(from[i] - 128);
+        const int64_t from = one.transpose_a ? first * s.m + row : row * s.k + first;
+        const int64_t step = one.transpose_a ? s.m : 1;
+        for (int64_t k = 0; k < terms; ++k) to[k] = static_cast<float>(a[from + k * step] - 128);
       }
     });
-    CpuMatmulCall wide = call;
-    wide.matmul.dtype = FUSEC_F32;
-    wide.matmul.has_short_factors = false;
-    wide.matmul.sizes.k = terms;
+    CpuMatmulCall wide;
+    const float* const values = weights.values.data() + first * s.n;
+    wide.matmul.sizes = {.m = s.m, .n = s.n, .k = terms, .batch = 1};
     wide.matmul.sizes.d_stride = s.m * s.n;
     wide.matmul.a = wide_a_.data();
-    wide.matmul.b = weights + first * s.n;
+    wide.matmul.b = values;
     wide.matmul.d = wide_d_.data();
-    wide.constant_b = std::as_bytes(std::span(weights + first * s.n, terms * s.n));
+    wide.constant_b = std::as_bytes(std::span(values, terms * s.n));
     if (!Run(step, wide, threads)) return false;
     ParallelFor(threads, s.m, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        auto* const d = static_cast<int32_t*>(narrow.d) + row * s.n;
+        auto* const d = static_cast<int32_t*>(one.d) + matrix * s.d_stride + row * s.n;
         const float* const from = &wide_d_[row * s.n];
-        for (int64_t i = 0; i < s.n; ++i) {
-          const int32_t before = part > 0 ? d[i] : 128 * sums[i];
-          d[i] = before + static_cast<int32_t>(from[i]);
+        for (int64_t column = 0; column < s.n; ++column) {
+          const int32_t before = part > 0 ? d[column] : 128 * weights.sums[column];
+          d[column] = before + static_cast<int32_t>(from[column]);
         }
       }
     });

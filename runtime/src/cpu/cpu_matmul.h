@@ -22,10 +22,12 @@ class CpuMatmulWeights {
   PackedWeights& packed() { return packed_; }
   // A constant f16 or bf16 buffer converted to f32, once.
   const float* Widened(fusec_dtype dtype, std::span<const std::byte> constant);
-  // A constant i8 buffer converted to f32, once.
-  const float* Widened(std::span<const std::byte> constant);
-  // The sum of each column of a constant matrix i8[k, n], computed once.
-  const int32_t* SumsOfColumns(const HostMatmul& call);
+  // A constant matrix b of i8 as f32[k, n], and the sums of its columns, computed once.
+  struct Short {
+    std::vector<float> values;
+    std::vector<int32_t> sums;
+  };
+  const Short& ShortWeights(const HostMatmul& call);
   // A constant f32 matrix b in the layout of PackPanels, packed once.
   const float* Panels(const HostMatmul& call);
 
@@ -40,7 +42,7 @@ class CpuMatmulWeights {
   std::mutex mutex_;
   std::map<const void*, std::vector<float>> widened_;  // by the constant's first byte
   std::map<PanelsKey, std::vector<float>> panels_;
-  std::map<PanelsKey, std::vector<int32_t>> sums_;
+  std::map<PanelsKey, Short> short_;
 };
 
 // One matmul of a run.

@@ -201,6 +201,7 @@ TEST(CpuMatmulTest, ProductsOfShortIntegersAreExact) {
   constexpr int64_t kRows = 3, kColumns = 20;
   for (const OneDnn* library : {static_cast<const OneDnn*>(nullptr), OneDnn::Get()}) {
     for (const int64_t depth : {1, 40, 1024, 1025, 5000}) {
+      const bool is_turned = depth % 2 == 0;  // both factors
       SCOPED_TRACE(testing::Message() << depth << " " << (library != nullptr));
       std::mt19937 random(7);
       std::vector<uint8_t> a(kRows * depth);
@@ -211,6 +212,7 @@ TEST(CpuMatmulTest, ProductsOfShortIntegersAreExact) {
       CpuMatmulCall call;
       call.matmul.dtype = FUSEC_I32;
       call.matmul.has_short_factors = true;
+      call.matmul.transpose_a = call.matmul.transpose_b = is_turned;
       call.matmul.sizes = {kRows, kColumns, depth, 1, 0, 0, 0, kRows * depth, depth * kColumns, kRows * kColumns};
       call.matmul.a = a.data();
       call.matmul.b = b.data();
@@ -222,7 +224,9 @@ TEST(CpuMatmulTest, ProductsOfShortIntegersAreExact) {
       for (int64_t i = 0; i < kRows * kColumns; ++i) {
         int32_t sum = 0;
         for (int64_t k = 0; k < depth; ++k) {
-          sum += a[i / kColumns * depth + k] * b[k * kColumns + i % kColumns];
+          const int64_t row = i / kColumns, column = i % kColumns;
+          sum += is_turned ? a[k * kRows + row] * b[column * depth + k]
+                           : a[row * depth + k] * b[k * kColumns + column];
         }
         ASSERT_EQ(d[i], sum) << i;
       }
