@@ -28,6 +28,7 @@ bool HasColumns(const Value* value, int64_t columns) {
 // Whether packed weights of some columns are made by the same ops as those of others, from
 // constants that can be put side by side or are the same.
 bool AreMadeAlike(const Value* value, int64_t columns, const Value* other, int64_t others) {
+  if (value == nullptr || other == nullptr) return value == other;
   if (value == other) return !HasColumns(value, columns);
   const Shape &shape = value->type.shape, &other_shape = other->type.shape;
   if (value->type.dtype != other->type.dtype || shape.size() != other_shape.size() ||

@@ -20,6 +20,7 @@ bool IsPartOfInput(const Value* value) {
 // Whether `value` consists of integers or bools of the caller, of a constant number, or of what at
 // most `ops` ops make of such values.
 bool IsMadeOfIds(const Value* value, int ops) {
+  if (value == nullptr) return true;  // an operand that is absent
   const Node* node = value->producer;
   if (!node) return !IsFloat(value->type.dtype);
   const OpDef& def = GetOpDef(node->kind);
@@ -39,8 +40,9 @@ bool MakesMask(const Node& node) {
 }
 
 // Whether `value` consists of what at most `ops` ops make of indices and of integers or bools that
-// are the same for a whole row of `row_length`, so that no loop has to read a value per element.
+// are the same for a whole row, so that no loop has to read a value per element.
 bool IsMadeOfPositions(const Value* value, int ops) {
+  if (value == nullptr) return true;  // an operand that is absent
   const Node* node = value->producer;
   if (IsFloat(value->type.dtype)) return false;
   const Shape& shape = value->type.shape;
