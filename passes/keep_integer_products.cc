@@ -14,75 +14,69 @@ bool IsZero(const TensorData& data) {
   return true;
 }
 
-// A constant [k, n], or one number, that is broadcast to it.
+// Weights [k, n] that fit 8 bits without their zero point.
 struct Weights {
-  const Value* integers;
-  const Value* zero_point;  // null: 0
+  Value* integers;
+  Value* zero_point;   // null: 0
+  TensorData fitting;  // the integers minus the zero point, i8
 
-  int64_t terms() const { return Payload(integers)->dims()[0]; }
-  int64_t columns() const { return Payload(integers)->dims()[1]; }
-  int64_t At(int64_t k, int64_t n) const {
-    const int64_t integer = Payload(integers)->GetInt(k * columns() + n);
-    if (zero_point == nullptr) return integer;
-    const TensorData& zeros = *Payload(zero_point);
-    const std::vector<int64_t>& dims = zeros.dims();
-    const bool has_rows = dims.size() == 2 && dims[0] > 1;
-    const bool has_columns = !dims.empty() && dims.back() > 1;
-    const int64_t width = has_columns ? columns() : 1;
-    return integer - zeros.GetInt((has_rows ? k * width : 0) + (has_columns ? n : 0));
-  }
-  // The integers minus the zero point, in i32.
-  Value* Centred(Recipe& recipe) const {
-    Value* centred = recipe.Cast(recipe.Use(integers), Dtype::kI32);
-    if (zero_point == nullptr) return centred;
-    return recipe.Sub(centred, recipe.Cast(recipe.Use(zero_point), Dtype::kI32));
-  }
+  bool are_fitting() const { return !zero_point && integers->type.dtype == Dtype::kI8; }
 };
+
+// The integers minus a zero point that is broadcast to them, if they fit 8 bits.
+std::optional<TensorData> Fitting(const TensorData& integers, const TensorData* zeros) {
+  const int64_t terms = integers.dims()[0], columns = integers.dims()[1];
+  const bool has_rows = zeros && zeros->dims().size() == 2 && zeros->dims()[0] > 1;
+  const bool has_columns = zeros && !zeros->dims().empty() && zeros->dims().back() > 1;
+  TensorData fitting(Dtype::kI8, {terms, columns});
+  for (int64_t k = 0; k < terms; ++k) {
+    for (int64_t n = 0; n < columns; ++n) {
+      const int64_t at = (has_rows ? k * (has_columns ? columns : 1) : 0) + (has_columns ? n : 0);
+      const int64_t weight = integers.GetInt(k * columns + n) - (zeros ? zeros->GetInt(at) : 0);
+      if (weight < -128 || weight > 127) return std::nullopt;
+      fitting.SetInt(k * columns + n, weight);
+    }
+  }
+  return fitting;
+}
 
 // The weights of a product that the library can compute.
 std::optional<Weights> WeightsOf(const Node& node) {
   if (node.kind != OpKind::kMatMulInteger) return std::nullopt;
-  const Value *integers = node.operand(1), *zero_point = node.operand(3);
+  Value *integers = node.operands[1], *zero_point = node.operand(3) ? node.operands[3] : nullptr;
   const TensorData* data = Payload(integers);
   const TensorData* zeros = zero_point ? Payload(zero_point) : nullptr;
   if (data == nullptr || data->dims().size() != 2 || (zero_point != nullptr && zeros == nullptr) ||
       !PaysInIntegers(data->dims()[0], data->dims()[1]))
     return std::nullopt;
-  const Weights weights{integers, zeros == nullptr || IsZero(*zeros) ? nullptr : zero_point};
-  for (int64_t k = 0; k < weights.terms(); ++k) {
-    for (int64_t n = 0; n < weights.columns(); ++n) {
-      const int64_t weight = weights.At(k, n);
-      if (weight < -128 || weight > 127) return std::nullopt;
-    }
-  }
-  return weights;
+  if (zeros != nullptr && IsZero(*zeros)) zero_point = nullptr;
+  auto fitting = Fitting(*data, zero_point ? zeros : nullptr);
+  if (!fitting) return std::nullopt;
+  return Weights{integers, zero_point, *std::move(fitting)};
 }
 
 // The weights minus their zero point, i8[k, n]. If these are other numbers than the weights', they
 // are frozen, because new weights might not fit.
-Value* ShortWeights(Builder& builder, const Weights& weights, Value* integers) {
-  if (weights.zero_point == nullptr && integers->type.dtype == Dtype::kI8) return integers;
-  TensorData data(Dtype::kI8, Payload(integers)->dims());
-  for (int64_t k = 0; k < weights.terms(); ++k) {
-    for (int64_t n = 0; n < weights.columns(); ++n)
-      data.SetInt(k * weights.columns() + n, weights.At(k, n));
-  }
-  std::vector<const Value*> sources = {integers};
+Value* ShortWeights(Builder& builder, const Weights& weights) {
+  if (weights.are_fitting()) return weights.integers;
+  std::vector<const Value*> sources = {weights.integers};
   if (weights.zero_point != nullptr) sources.push_back(weights.zero_point);
-  return AddConstant(builder, Frozen(std::move(data), sources), integers->name + "_short");
+  return AddConstant(builder, Frozen(weights.fitting, sources), weights.integers->name + "_short");
 }
 
 // The sum of each column, i32[n].
-Value* SumsOfColumns(Builder& builder, const Weights& weights, const std::string& name) {
-  TensorData data(Dtype::kI32, {weights.columns()});
-  for (int64_t n = 0; n < weights.columns(); ++n) {
-    int64_t sum = 0;
-    for (int64_t k = 0; k < weights.terms(); ++k) sum += weights.At(k, n);
-    data.SetInt(n, sum);
-  }
+Value* SumsOfColumns(Builder& builder, const Weights& weights) {
+  const int64_t columns = weights.fitting.dims()[1];
+  TensorData data(Dtype::kI32, {columns});
+  for (int64_t i = 0; i < weights.fitting.element_count(); ++i)
+    data.SetInt(i % columns, data.GetInt(i % columns) + weights.fitting.GetInt(i));
   Recipe recipe;
-  Value* sums = recipe.Reduce(OpKind::kReduceSum, weights.Centred(recipe), 0, /*keepdims=*/false);
-  return AddConstant(builder, recipe.Finish(sums, std::move(data)), name + "_sums");
+  Value* centred = recipe.Cast(recipe.Use(weights.integers), Dtype::kI32);
+  if (weights.zero_point != nullptr)
+    centred = recipe.Sub(centred, recipe.Cast(recipe.Use(weights.zero_point), Dtype::kI32));
+  Value* sums = recipe.Reduce(OpKind::kReduceSum, centred, 0, /*keepdims=*/false);
+  return AddConstant(builder, recipe.Finish(sums, std::move(data)),
+                     weights.integers->name + "_sums");
 }
 
 // The left factor as u8, with which the library's sums are exact: numbers of i8 plus 128.
@@ -119,14 +113,14 @@ Result<bool> KeepIntegerProducts(Graph& graph, const PassOptions&, PassReport&) 
   return ReplaceResults(graph, [](const Node& node, Builder& builder) -> Value* {
     const std::optional<Weights> weights = WeightsOf(node);
     if (!weights) return nullptr;
-    Value *left = node.operands[0], *integers = node.operands[1];
+    Value* left = node.operands[0];
     Value* product = builder.Make(
-        OpKind::kMatMul, {UnsignedLeft(builder, left), ShortWeights(builder, *weights, integers)},
+        OpKind::kMatMul, {UnsignedLeft(builder, left), ShortWeights(builder, *weights)},
         {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}, {"to", Dtype::kI32}},
         node.result()->name + "_product");
     Value* zero_point = UnsignedZeroPoint(builder, left, node.operand(2));
     if (zero_point != nullptr) {
-      Value* sums = SumsOfColumns(builder, *weights, integers->name);
+      Value* sums = SumsOfColumns(builder, *weights);
       Value* shift =
           builder.Make(OpKind::kMul, {zero_point, sums}, {}, node.result()->name + "_shift");
       product = builder.Make(OpKind::kSub, {product, shift}, {}, node.result()->name);

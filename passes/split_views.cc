@@ -1,6 +1,7 @@
 #include "passes/split_views.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
@@ -17,43 +18,41 @@ bool IsPartOfInput(const Value* value) {
   return !value->producer;
 }
 
-// Whether `value` consists of integers or bools of the caller, of a constant number, or of what at
-// most `ops` ops make of such values.
-bool IsMadeOfIds(const Value* value, int ops) {
+// Whether `value` consists of what at most `ops` cheap ops make of values that `decide` accepts;
+// `decide` returns nullopt for a value whose op is to be looked at.
+bool IsMadeOf(function_ref<std::optional<bool>(const Value*)> decide, const Value* value, int ops) {
   if (value == nullptr) return true;  // an operand that is absent
-  const Node* node = value->producer;
-  if (!node) return !IsFloat(value->type.dtype);
-  const OpDef& def = GetOpDef(node->kind);
-  if (node->kind == OpKind::kConstant) return value->type.ElementCount().IsConstant(1);
-  if (def.op_class == OpClass::kView && node->operands.size() == 1)
-    return IsMadeOfIds(node->operand(0), ops);
+  if (const std::optional<bool> decided = decide(value)) return *decided;
+  const Node& node = *value->producer;
+  const OpDef& def = GetOpDef(node.kind);
+  if (def.op_class == OpClass::kView && node.operands.size() == 1)
+    return IsMadeOf(decide, node.operand(0), ops);
   return ops > 0 && def.op_class == OpClass::kPointwise && (def.algebra & kExpensive) == 0 &&
-         std::all_of(node->operands.begin(), node->operands.end(),
-                     [&](const Value* operand) { return IsMadeOfIds(operand, ops - 1); });
+         std::all_of(node.operands.begin(), node.operands.end(),
+                     [&](const Value* operand) { return IsMadeOf(decide, operand, ops - 1); });
+}
+
+// Integers or bools of the caller, and constant numbers.
+std::optional<bool> AreIds(const Value* value) {
+  if (!value->producer) return !IsFloat(value->type.dtype);
+  if (IsConstant(value)) return value->type.ElementCount().IsConstant(1);
+  return std::nullopt;
+}
+
+// Integers or bools that are the same for a whole row, so that no loop has to read one per element.
+std::optional<bool> AreOfRows(const Value* value) {
+  if (IsFloat(value->type.dtype)) return false;
+  const Shape& shape = value->type.shape;
+  if (shape.empty() || shape.back().IsConstant(1)) return true;
+  if (!value->producer) return false;
+  return std::nullopt;
 }
 
 // Whether the node makes a mask of ids, such as ids != 0, or converts one to numbers.
 bool MakesMask(const Node& node) {
   constexpr int kMostOps = 4;
   const Value* mask = node.kind == OpKind::kCast ? node.operand(0) : node.result();
-  return mask->type.dtype == Dtype::kBool && IsMadeOfIds(node.result(), kMostOps);
-}
-
-// Whether `value` consists of what at most `ops` ops make of indices and of integers or bools that
-// are the same for a whole row, so that no loop has to read a value per element.
-bool IsMadeOfPositions(const Value* value, int ops) {
-  if (value == nullptr) return true;  // an operand that is absent
-  const Node* node = value->producer;
-  if (IsFloat(value->type.dtype)) return false;
-  const Shape& shape = value->type.shape;
-  if (shape.empty() || shape.back().IsConstant(1)) return true;
-  if (!node) return false;
-  const OpDef& def = GetOpDef(node->kind);
-  if (def.op_class == OpClass::kView && node->operands.size() == 1)
-    return IsMadeOfPositions(node->operand(0), ops);
-  return ops > 0 && def.op_class == OpClass::kPointwise && (def.algebra & kExpensive) == 0 &&
-         std::all_of(node->operands.begin(), node->operands.end(),
-                     [&](const Value* operand) { return IsMadeOfPositions(operand, ops - 1); });
+  return mask->type.dtype == Dtype::kBool && IsMadeOf(AreIds, node.result(), kMostOps);
 }
 
 // Whether the node makes positions, such as a range plus an offset of each row, or a mask of them.
@@ -64,7 +63,7 @@ bool MakesPositions(const Node& node) {
   if (IsFloat(type.dtype) || (!is_row && !type.ElementCount().IsConstant(1))) return false;
   return (GetOpDef(node.kind).algebra & kExpensive) == 0 &&
          std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
-           return IsMadeOfPositions(operand, kMostOps - 1);
+           return IsMadeOf(AreOfRows, operand, kMostOps - 1);
          });
 }
 

@@ -8,8 +8,8 @@
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/formula.h"
 #include "compiler/ops/matmul_common.h"
+#include "compiler/ops/quantization.h"
 #include "compiler/ops/reduction_common.h"
-#include "compiler/ops/view_support.h"
 #include "compiler/reference/reference_context.h"
 
 namespace fusec {
@@ -38,10 +38,8 @@ int64_t GreatestOf(const IntegerFactor& factor) {
   return std::max(greatest - least_zero, greatest_zero - least);
 }
 
-// The factor minus its zero point.
 Value* Centred(Formula& f, const IntegerFactor& factor, Dtype dtype) {
-  Value* x = f.Cast(factor.integers, dtype);
-  return factor.zero_point == nullptr ? x : f.Sub(x, f.Cast(factor.zero_point, dtype));
+  return Centred(f, factor.integers, factor.zero_point, dtype);
 }
 
 // The terms of each sum of `a` times `b` that f32 can add up in any order without rounding.
@@ -122,15 +120,6 @@ Value* ProductOf(Formula& f, const IntegerFactor& a, int64_t greatest_a, const I
   return is_flat ? f.Reshape(sum, shape) : sum;
 }
 
-// A zero point of a factor of rank 2 or more: one number, or one per row (`as_column`) or column.
-Value* ZeroPointOf(ImportContext& context, Formula& f, int i, bool as_column) {
-  if (!HasInput(context, i)) return nullptr;
-  Value* zero_point = context.input(i);
-  if (zero_point->type.ElementCount().IsConstant(1)) return f.Reshape(zero_point, {});
-  if (zero_point->type.rank() != 1 || !as_column) return zero_point;
-  return f.Reshape(zero_point, {zero_point->type.shape[0], 1});
-}
-
 // The operands are a [.., m, k] and b [.., k, n], and their zero points, which broadcast to them
 // and may be absent (null). Batch dims broadcast. The result is i32 or, with `to` = f32, the
 // nearest floats (passes/recognize_integer_products.h).
@@ -138,8 +127,8 @@ struct MatMulIntegerOp {
   static constexpr AttributeSpec kAttributes[] = {{"to", "dtype", true}};
   static Result<void> Import(ImportContext& context) {
     Formula f(context);
-    Value* a_zero = ZeroPointOf(context, f, 2, /*as_column=*/true);
-    Value* b_zero = ZeroPointOf(context, f, 3, /*as_column=*/false);
+    Value* a_zero = OfFactor(context, f, 2, /*as_column=*/true);
+    Value* b_zero = OfFactor(context, f, 3, /*as_column=*/false);
     return f.Finish(
         {f.Make(OpKind::kMatMulInteger, {context.input(0), context.input(1), a_zero, b_zero})});
   }

@@ -3,12 +3,26 @@
 
 #include <algorithm>
 
-#include "compiler/ops/formula.h"
+#include "compiler/ops/quantization.h"
 #include "compiler/ops/reduction_common.h"
 #include "compiler/ops/view_support.h"
 #include "compiler/ops/windows.h"
 
 namespace fusec {
+
+Value* Centred(Formula& f, Value* x, Value* zero_point, Dtype dtype) {
+  x = f.Cast(x, dtype);
+  return zero_point == nullptr ? x : f.Sub(x, f.Cast(zero_point, dtype));
+}
+
+Value* OfFactor(const ImportContext& context, Formula& f, int i, bool as_column) {
+  if (!HasInput(context, i)) return nullptr;
+  Value* parameter = context.input(i);
+  if (parameter->type.ElementCount().IsConstant(1)) return f.Reshape(parameter, {});
+  if (parameter->type.rank() != 1 || !as_column) return parameter;
+  return f.Reshape(parameter, {parameter->type.shape[0], 1});
+}
+
 namespace {
 
 // Reshapes a scale or zero point so that it broadcasts to x. It is one number, one number per index
@@ -52,22 +66,6 @@ Value* Saturated(Formula& f, Value* x, Value* zero_point, Dtype to) {
   y = f.Make(OpKind::kMax, {y, f.Number(static_cast<double>(LeastInteger(to)), real)});
   y = f.Make(OpKind::kMin, {y, f.Number(static_cast<double>(GreatestInteger(to)), real)});
   return f.Cast(y, to);
-}
-
-// x - zero point in `dtype`.
-Value* Centred(Formula& f, Value* x, Value* zero_point, Dtype dtype = Dtype::kI32) {
-  x = f.Cast(x, dtype);
-  return zero_point == nullptr ? x : f.Sub(x, f.Cast(zero_point, dtype));
-}
-
-// A scale or zero point of a factor of a product: one number, or one per row (`as_column`) or
-// column. Null if input `i` is absent.
-Result<Value*> OfFactor(const ImportContext& context, Formula& f, int i, bool as_column) {
-  Value* zero_point = GivenOrNull(context, i);
-  if (zero_point == nullptr) return nullptr;
-  if (zero_point->type.ElementCount().IsConstant(1)) return f.Reshape(zero_point, {});
-  if (zero_point->type.rank() != 1 || !as_column) return zero_point;
-  return f.Reshape(zero_point, {zero_point->type.shape[0], 1});
 }
 
 Result<void> CheckRank(const ImportContext& context, int i, int least) {
@@ -151,12 +149,12 @@ Result<void> ImportQLinearMatMul(ImportContext& context) {
   FUSEC_TRY(CheckRank(context, 0, 2));
   FUSEC_TRY(CheckRank(context, 3, 2));
   Formula f(context);
-  FUSEC_ASSIGN(Value * a_scale, OfFactor(context, f, 1, /*as_column=*/true));
-  FUSEC_ASSIGN(Value * a_zero, OfFactor(context, f, 2, /*as_column=*/true));
-  FUSEC_ASSIGN(Value * b_scale, OfFactor(context, f, 4, /*as_column=*/false));
-  FUSEC_ASSIGN(Value * b_zero, OfFactor(context, f, 5, /*as_column=*/false));
-  FUSEC_ASSIGN(Value * y_scale, OfFactor(context, f, 6, /*as_column=*/true));
-  FUSEC_ASSIGN(Value * y_zero, OfFactor(context, f, 7, /*as_column=*/true));
+  Value* a_scale = OfFactor(context, f, 1, /*as_column=*/true);
+  Value* a_zero = OfFactor(context, f, 2, /*as_column=*/true);
+  Value* b_scale = OfFactor(context, f, 4, /*as_column=*/false);
+  Value* b_zero = OfFactor(context, f, 5, /*as_column=*/false);
+  Value* y_scale = OfFactor(context, f, 6, /*as_column=*/true);
+  Value* y_zero = OfFactor(context, f, 7, /*as_column=*/true);
   Value* product =
       f.Make(OpKind::kMatMulInteger, {context.input(0), context.input(3), a_zero, b_zero});
   const auto real = [&](Value* x) { return f.Cast(x, Dtype::kF32); };

@@ -25,10 +25,10 @@ constexpr int kFewBlocks = 4;
 constexpr int64_t kGoodShare = 6;
 constexpr int kFewestBeforeLibrary = 2;
 // Few rows on tensor cores (2026-11-29-h200-packed-weights.txt): the most warps of a block that
-// split the depth, warps per multiprocessor, the fewest terms of a warp, and the terms whose
-// weights it holds before the rows are available (plan_matmul_few_rows.cc).
+// split the depth, warps per multiprocessor, the fewest terms of a warp, and its lanes that share a
+// column.
 constexpr int64_t kMostWarpsOfFewRows = 16, kWarpsTogether = 32, kLeastTermsOfWarp = 64;
-constexpr int64_t kPackedPrefetch = 256, kDensePrefetch = 128;
+constexpr int64_t kLanesOfColumn = 4;
 // The most rows of products by packed weights that one kernel computes.
 constexpr int64_t kMostPackedRows = 32;
 // On a CPU, up to this many rows share the weights of a column that a kernel computes.
@@ -172,12 +172,12 @@ class Chooser {
     const int64_t groups = CeilDiv(n_, Rows::kTileColumns);
     const int64_t most = std::min<int64_t>(kMostWarpsOfFewRows, Rows::kMostSums / rows);
     int64_t warps = 1;
-    const int64_t pack = matmul_.made_right ? kPackedPrefetch : kDensePrefetch;
+    const int64_t pack = matmul_.made_right ? Rows::kMostPackedPack : Rows::kMostPack;
     while (2 * warps <= most && groups * warps < kWarpsTogether * Wave() &&
            k_ >= 2 * warps * kLeastTermsOfWarp) {
       // If a block holds all weights of its columns before it waits for the rows, all blocks should
       // be on the GPU by then.
-      const bool holds_all = k_ <= pack * warps;
+      const bool holds_all = k_ <= kLanesOfColumn * pack * Rows::kMostFirstSteps * warps;
       if (holds_all && groups * 2 * warps > kWarpsTogether * Wave()) break;
       warps *= 2;
     }

@@ -10,10 +10,7 @@ namespace fusec {
 
 namespace {
 
-// Elements of one load. With more rows, longer packs take too many registers.
-constexpr int64_t kMostPack = 16, kMostPackedPack = 32;
 constexpr int64_t kColumns = schedule::Rows::kTileColumns;  // of a block
-constexpr int64_t kMostFirstSteps = 2;  // whose weights a thread holds before rows are available
 
 // The schedule Rows on tensor cores.
 class FewRowsPlanner : ProductPlanner {
@@ -67,7 +64,7 @@ class FewRowsPlanner : ProductPlanner {
 
   int64_t Pack() const {
     const bool is_long = makes_weights_ && kernel_.most_rows == schedule::Rows::kTileRows;
-    return Aligned(is_long ? kMostPackedPack : kMostPack);
+    return Aligned(is_long ? schedule::Rows::kMostPackedPack : schedule::Rows::kMostPack);
   }
 
   // The weights of the block's columns, as a local.
@@ -88,7 +85,7 @@ class FewRowsPlanner : ProductPlanner {
   CExpr ReadFirst(const CExpr& weights, const CExpr& pack, const CExpr& warps) {
     const int64_t terms_of_step = 4 * Pack() * kernel_.split_k.warps;
     const CExpr steps = builder_.expressions().Constant(
-        "first_steps", std::min(CeilDiv(depth(), terms_of_step), kMostFirstSteps),
+        "first_steps", std::min(CeilDiv(depth(), terms_of_step), schedule::Rows::kMostFirstSteps),
         "steps whose weights are prefetched");
     builder_.Blank();
     builder_.Comment("Prefetch weights before the other operand is needed.");

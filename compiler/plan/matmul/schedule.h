@@ -105,6 +105,9 @@ struct Rows {
   bool Fits(const MatMulPlan& matmul, const PlanOptions& options) const;
   // Whether tensor cores can multiply few rows: 16-bit floats, in packs of kLeastPack or more.
   static bool TakesTensorCores(const MatMulPlan& matmul);
+  // Elements of one load of dense and of packed weights, and the most loads of a thread before the
+  // rows are available. With more rows, longer packs take too many registers.
+  static constexpr int64_t kMostPack = 16, kMostPackedPack = 32, kMostFirstSteps = 2;
   static constexpr int kTileRows = 8, kTileColumns = 16, kMostRows = 64, kMostSums = 512,
                        kLeastPack = 4;
   // Whether there is such a kernel for a CPU.

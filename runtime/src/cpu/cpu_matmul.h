@@ -53,9 +53,8 @@ struct CpuMatmulCall {
 
 // Runs the matmuls of one context. It uses oneDNN if it is installed and has the dtype; f16 and
 // bf16 are computed in f32 if oneDNN lacks them, and so are parts of sums of 8-bit integers.
-// Otherwise, for few rows by weights that oneDNN
-// does not pack, and with an addend (which artifacts for CPUs do not have), it uses the runtime's
-// own product. Primitives of the last shapes are cached.
+// Otherwise, for few rows by weights that oneDNN does not pack, and with an addend (which artifacts
+// for CPUs do not have), it uses the runtime's own product. Primitives of the last shapes are cached.
 class CpuMatmul {
  public:
   // `library` is null if oneDNN is not used.

@@ -71,16 +71,16 @@ dnnl_data_type_t TypeOf(fusec_dtype dtype) {
   }
 }
 
-// Whether oneDNN has exact products of u8 by i8. (Those of i8 by i8 pass through f32.) Without the instructions for these, it adds
-// pairs of products in 16 bits, where they may overflow.
+// Whether oneDNN has exact products of u8 by i8. (Those of i8 by i8 pass through f32.) Without the
+// instructions for these, it adds pairs of products in 16 bits, where they may overflow.
 bool HasShortProducts(const OneDnn::Functions& f) {
   const int isa = f.dnnl_get_effective_cpu_isa();
   return (isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
 }
 
-// Describes one operand of `dtype` to oneDNN: matrices [rows, columns] with a leading axis for the batch (of
-// length 1 if all share one matrix). For a batch of one the axis is omitted, because 2-D kernels
-// are faster.
+// Describes one operand of `dtype` to oneDNN: matrices [rows, columns] with a leading axis for the
+// batch (of length 1 if all share one matrix). For a batch of one the axis is omitted, because 2-D
+// kernels are faster.
 Md Describe(const OneDnn::Functions& f, const HostMatmul& call, fusec_dtype dtype, int64_t rows,
             int64_t columns, bool transposed, int64_t batch_stride) {
   const int64_t row_stride = transposed ? 1 : columns;
