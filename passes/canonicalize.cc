@@ -40,6 +40,11 @@ Value* SimplifyView(const Node& node) {
       }
       return x;  // the same shape with step 1 means the whole operand
     }
+    case OpKind::kPad: {
+      const auto is_zero = [](const Expr& pad) { return pad.IsConstant(0); };
+      const auto& pads = node.Get<Exprs>("pads");
+      return std::all_of(pads.begin(), pads.end(), is_zero) ? x : nullptr;
+    }
     default:
       return nullptr;
   }

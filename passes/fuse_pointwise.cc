@@ -1,5 +1,6 @@
 #include "passes/fuse_pointwise.h"
 
+#include "compiler/ir/in_place.h"
 #include "compiler/ir/op_def.h"
 #include "passes/eliminate_common.h"
 #include "passes/graph_edit.h"
@@ -15,7 +16,7 @@ Result<bool> FusePointwise(Graph& graph, const PassOptions&, PassReport& report)
     for (const auto& node : graph.nodes) {
       const OpClass op_class = GetOpDef(node->kind).op_class;
       if (op_class == OpClass::kPointwise || op_class == OpClass::kView ||
-          op_class == OpClass::kGather)
+          op_class == OpClass::kGather || IsInPlace(*node))
         root = node.get();
     }
     if (!root) return changed;

@@ -1,6 +1,7 @@
 #include "passes/index_policy.h"
 
 #include "compiler/ir/failing_gather.h"
+#include "compiler/ir/in_place.h"
 #include "compiler/ir/op_def.h"
 #include "passes/constant_linear.h"
 #include "passes/graph_edit.h"
@@ -12,6 +13,7 @@ namespace {
 
 // The axes of operand 0 that operand 1 indexes, one for each coordinate; empty for other nodes.
 std::vector<int64_t> IndexedAxes(const Node& node) {
+  if (IsInPlace(node)) return {};  // a row behind the end of a cache is always an error
   switch (node.kind) {
     case OpKind::kGather:
     case OpKind::kGatherElements:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/in_place.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/region/reducers.h"
 #include "passes/graph_edit.h"
@@ -58,6 +59,7 @@ Pool PoolOf(const Node& node) {
 }
 
 bool Repeats(const Node& reader, const Value* value) {
+  if (IsInPlace(reader)) return false;  // the loop runs over its updates
   // A pooling reduction reads each element once, and bags do not share rows.
   if (GetOpDef(reader.kind).op_class == OpClass::kReduction) return false;
   if (reader.kind == OpKind::kSegmentReduce && reader.operand(0) == value) return false;
@@ -163,7 +165,12 @@ bool ReadsOneOf(const ValueSet& read, const Node& node) {
 // concatenation.
 bool IsWholeLoop(const Node& node) {
   const OpClass op_class = GetOpDef(node.kind).op_class;
-  return op_class == OpClass::kPointwise || op_class == OpClass::kGather;
+  return op_class == OpClass::kPointwise || op_class == OpClass::kGather || IsInPlace(node);
+}
+
+// The shape over which the loop of a whole node runs.
+const Shape& ShapeOfLoop(const Node& node) {
+  return (IsInPlace(node) ? node.operand(2) : node.result())->type.shape;
 }
 
 // Finds a sibling of the root's shape, and returns it with the chain after it: a node whose loop
@@ -173,9 +180,8 @@ NodeSet FindSibling(const Graph& graph, const ReaderMap& readers, const Node& ro
                     const NodeSet& group) {
   ValueSet read;
   for (const Node* node : group) read.insert(node->operands.begin(), node->operands.end());
-  const TensorType& type = root.result()->type;
   for (const auto& node : graph.nodes) {
-    if (group.count(node.get()) || node->result()->type.shape != type.shape) continue;
+    if (group.count(node.get()) || ShapeOfLoop(*node) != ShapeOfLoop(root)) continue;
     const bool is_sibling = CutFrom(*node) ? read.count(CutFrom(*node)) != 0
                                            : IsWholeLoop(*node) && ReadsOneOf(read, *node);
     if (!is_sibling) continue;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/in_place.h"
 #include "compiler/support/adt.h"
 #include "passes/adapter_site.h"
 #include "passes/float8_product.h"
@@ -59,6 +60,7 @@ struct PassOptions {
   // Whether every GPU of the targets has products of fp8, and clusters of blocks.
   bool has_float8_products = true;
   bool has_clusters = true;
+  std::vector<InPlace> in_place = {};  // see update_in_place.h
 };
 
 // An edge of the graph that a pass looked at and did not fuse. Values are given by name, since

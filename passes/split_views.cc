@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/ir/in_place.h"
 #include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
 
@@ -39,11 +40,18 @@ std::optional<bool> AreIds(const Value* value) {
   return std::nullopt;
 }
 
-// Integers or bools that are the same for a whole row, so that no loop has to read one per element.
-std::optional<bool> AreOfRows(const Value* value) {
+// How many of the last axes have one element.
+int64_t UnitAxes(ShapeRef shape) {
+  const auto end = std::find_if(shape.rbegin(), shape.rend(),
+                                [](const Expr& extent) { return !extent.IsConstant(1); });
+  return end - shape.rbegin();
+}
+
+// Integers or bools that are the same along the last `axes` axes, so that no loop along these has
+// to read one per element.
+std::optional<bool> AreOfRows(const Value* value, int64_t axes) {
   if (IsFloat(value->type.dtype)) return false;
-  const Shape& shape = value->type.shape;
-  if (shape.empty() || shape.back().IsConstant(1)) return true;
+  if (UnitAxes(value->type.shape) >= std::min<int64_t>(axes, value->type.rank())) return true;
   if (!value->producer) return false;
   return std::nullopt;
 }
@@ -55,15 +63,16 @@ bool MakesMask(const Node& node) {
   return mask->type.dtype == Dtype::kBool && IsMadeOf(AreIds, node.result(), kMostOps);
 }
 
-// Whether the node makes positions, such as a range plus an offset of each row, or a mask of them.
+// Whether the node makes positions along its last axis of several elements, such as a range plus an
+// offset of each row, or a mask of them.
 bool MakesPositions(const Node& node) {
   constexpr int kMostOps = 6;
   const TensorType& type = node.result()->type;
-  const bool is_row = type.rank() > 0 && !type.shape.back().IsConstant(1);
-  if (IsFloat(type.dtype) || (!is_row && !type.ElementCount().IsConstant(1))) return false;
-  return (GetOpDef(node.kind).algebra & kExpensive) == 0 &&
+  const int64_t axes = UnitAxes(type.shape) + 1;
+  const auto of_rows = [axes](const Value* value) { return AreOfRows(value, axes); };
+  return !IsFloat(type.dtype) && (GetOpDef(node.kind).algebra & kExpensive) == 0 &&
          std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
-           return IsMadeOf(AreOfRows, operand, kMostOps - 1);
+           return IsMadeOf(of_rows, operand, kMostOps - 1);
          });
 }
 
@@ -87,6 +96,7 @@ bool IsStored(const ReaderMap& readers, const Value* value) {
   if (found == readers.end()) return false;
   return std::any_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
     const OpClass op_class = GetOpDef(reader->kind).op_class;
+    if (IsInPlace(*reader)) return false;  // it is computed in a loop
     return op_class == OpClass::kSequential || op_class == OpClass::kContraction ||
            (op_class == OpClass::kView && IsStored(readers, reader->result()));
   });

@@ -36,11 +36,12 @@ struct KeyCluster {
 };
 
 // Joins the sums of kParts parts for one column of a query. read(of_first, i) reads of part i the
-// number that `of_first` points to in the first part. Without softmax, scores are not relative to
-// anything.
-template <bool kSoftmax, int kParts, class Shape, class Read>
+// number that `of_first` points to in the first part; write(place, sum) stores a sum in its place
+// of `joined`. Without softmax, scores are not relative to anything.
+template <bool kSoftmax, int kParts, class Shape, class Read, class Write>
 __device__ __forceinline__ void JoinColumn(const SumsOfPart<Shape>& first, const Read& read,
-                                           int query, int column, SumsOfPart<Shape>& joined) {
+                                           int query, int column, SumsOfPart<Shape>& joined,
+                                           const Write& write) {
   float most[kParts], total[kParts], value[kParts];
 #pragma unroll
   for (int i = 0; i < kParts; ++i) {
@@ -59,10 +60,10 @@ __device__ __forceinline__ void JoinColumn(const SumsOfPart<Shape>& first, const
     totals += share * total[i];
     values += share * value[i];
   }
-  joined.values[query][column] = values;
+  write(&joined.values[query][column], values);
   if (column == 0) {
-    joined.most[query] = largest;
-    joined.total[query] = totals;
+    write(&joined.most[query], largest);
+    write(&joined.total[query], totals);
   }
 }
 
@@ -99,20 +100,23 @@ __device__ __forceinline__ bool JoinKeyParts(AttentionSums<Shape>& sums,
   const auto of_warp = [](const float* of_first, int i) {
     return of_first[i * static_cast<int>(sizeof(SumsOfPart<Shape>) / sizeof(float))];
   };
+  const auto in_block = [](float* place, float sum) { *place = sum; };
   for (int i = threadIdx.x; i < queries * Shape::kColumns; i += Shape::kThreads) {
     JoinColumn<kSoftmax, Shape::kKeyWarps>(parts.warps[0], of_warp, i / Shape::kColumns,
-                                           i % Shape::kColumns, parts.block);
+                                           i % Shape::kColumns, parts.block, in_block);
   }
   AwaitSums<Cluster>();
   const SumsOfPart<Shape>* joined = &parts.block;
   if constexpr (Cluster::kClusterBlocks > 1) {
+    // Each block joins its share of the sums, and stores them to the first block.
+    constexpr int kBlocks = Cluster::kClusterBlocks;
     const auto of_block = [](const float* own, int i) { return LoadOfBlock<1>(own, i).at[0]; };
+    const auto in_first_block = [](float* own, float sum) { StoreToBlock(own, 0, sum); };
     joined = &parts.warps[0];
-    if (Cluster::Number() == 0) {
-      for (int i = threadIdx.x; i < queries * Shape::kColumns; i += Shape::kThreads) {
-        JoinColumn<kSoftmax, Cluster::kClusterBlocks>(parts.block, of_block, i / Shape::kColumns,
-                                                      i % Shape::kColumns, parts.warps[0]);
-      }
+    for (int i = kBlocks * threadIdx.x + Cluster::Number(); i < queries * Shape::kColumns;
+         i += kBlocks * Shape::kThreads) {
+      JoinColumn<kSoftmax, kBlocks>(parts.block, of_block, i / Shape::kColumns,
+                                    i % Shape::kColumns, parts.warps[0], in_first_block);
     }
     AwaitCluster();  // a block must not exit while another one reads its shared memory
   }

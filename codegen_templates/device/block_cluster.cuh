@@ -52,6 +52,16 @@ __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, i
   }
   return values;
 }
+
+// Stores a number to the shared memory of block number `block` of the cluster. `own` is the
+// corresponding address in the shared memory of this block.
+__device__ __forceinline__ void StoreToBlock(float* own, int block, float value) {
+  unsigned address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(address)
+      : "r"(static_cast<unsigned>(__cvta_generic_to_shared(own))), "r"(block));
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
 #else
 constexpr bool kHasClusters = false;
 __device__ __forceinline__ void AwaitCluster() {}
@@ -60,6 +70,7 @@ template <int kCount>
 __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, int) {
   return LoadVector<kCount>(own);
 }
+__device__ __forceinline__ void StoreToBlock(float* own, int, float value) { *own = value; }
 #endif
 
 // Waits for all threads that compute the sums of the tile: those of the block, or those of the

@@ -178,11 +178,32 @@ void NameByFlags(const ModelInputs& inputs, FittingDim& fitting) {
   fitting.same_as = same_as.Substitute(by_flag, Ranges()).ToString();
 }
 
+// Adds the dims of outputs in place to `options.same_dims`.
+void TieDimsInPlace(const onnx::GraphProto& graph, ImportOptions& options) {
+  for (const InPlace& in_place : options.in_place) {
+    for (const auto& output : graph.output()) {
+      const auto wanted = in_place.InputOf(output.name());
+      const auto input = std::find_if(graph.input().begin(), graph.input().end(),
+                                      [&](const auto& one) { return one.name() == wanted; });
+      if (!wanted || input == graph.input().end()) continue;
+      const auto& before = input->type().tensor_type().shape();
+      const auto& behind = output.type().tensor_type().shape();
+      for (int i = 0; i < std::min(before.dim_size(), behind.dim_size()); ++i) {
+        const std::string &from = behind.dim(i).dim_param(), &to = before.dim(i).dim_param();
+        const auto size = Expr::Parse(to);
+        if (!from.empty() && !to.empty() && from != to && size)
+          options.same_dims.emplace(from, *size);
+      }
+    }
+  }
+}
+
 // One attempt to import; `size_problem` gets the first problem that other sizes of a dim would
 // solve.
-Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& options,
+Result<ImportedModel> ImportWith(const std::string& path, ImportOptions options,
                                  std::optional<Problems::SizeProblem>& size_problem) {
   FUSEC_ASSIGN(OnnxFile onnx, ReadOnnx(path));
+  TieDimsInPlace(onnx.model.graph(), options);
   FUSEC_TRY(InlineFunctions(onnx.model, path));
 
   auto graph = std::make_unique<Graph>();

@@ -9,6 +9,7 @@
 
 #include "compiler/import/part_lengths.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/in_place.h"
 
 namespace fusec {
 
@@ -19,6 +20,9 @@ struct ImportOptions {
   // Symbol -> expression of other symbols that replaces it: another name for one of them, or a
   // multiple. The other symbols need not occur in the model.
   std::map<std::string, Expr> same_dims;
+  // Outputs that lie in the memory of inputs, and so have the same dims: where the model calls a
+  // dim of the two by different names, both are one symbol.
+  std::vector<InPlace> in_place;
   // Graph inputs that become constants: name in the model -> value.
   std::map<std::string, TensorData> frozen_inputs;
   // New values of initializers, by their names in the model or in the framework that exported it;

@@ -459,6 +459,15 @@ Expr RegionLowering::SlotAt(const Node& node, int operand, ArrayRef<Expr> place,
   return element.SlotFromData(element.Load(operand, place), operand, place, bank);
 }
 
+Exprs RegionLowering::Scattered(const Node* scatter, ArrayRef<Expr> index, Exprs target) {
+  if (!scatter) return target;
+  ElementLowering element(*this, *scatter, 0, index);
+  const auto axis = static_cast<size_t>(scatter->Int("axis"));
+  target[axis] =
+      element.IndexFromData(element.Load(1, index), scatter->result()->type.shape[axis], 1, index);
+  return target;
+}
+
 std::vector<const Value*> RegionLowering::ViewsInPath() const {
   std::vector<const Value*> views;
   for (auto value = path_.rbegin(); value != path_.rend(); ++value) {

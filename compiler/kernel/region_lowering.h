@@ -69,6 +69,9 @@ class RegionLowering {
   // The checked slot (LowerContext::SlotFromData) at `place` of operand number `operand` of `node`,
   // a node of the region's body. The slot is an index into the first axis of operand number `bank`.
   Expr SlotAt(const Node& node, int operand, ArrayRef<Expr> place, int bank);
+  // `target`, moved along the axis to the checked index of update `index` of `scatter`, a
+  // scatter_elements; unchanged if that is null.
+  Exprs Scattered(const Node* scatter, ArrayRef<Expr> index, Exprs target);
   // The local that holds element `index` of `value`, or null.
   const Scalar* Known(const Value* value, ArrayRef<Expr> index) const;
   // Writes a store of `scalar` to element `index` of result number `output` of the region.

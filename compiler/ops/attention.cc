@@ -7,6 +7,7 @@
 //   scores = q k^T * scale;   softcap: c * tanh(scores / c);   + mask;   y = softmax(scores) v
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -149,39 +150,41 @@ Result<void> ReferenceAttention(ReferenceContext& context) {
   const double softcap = node.Float("softcap");
   const bool packed = context.output().dims.size() == 3;
   std::vector<double> row(k.total_length());
-  ForEachIndex({context.output().dims[0], q_heads, q.total_length()},
-               [&](ArrayRef<int64_t> at) {
-                 const int64_t b = at[0], h = at[1], i = at[2], kv = h / (q_heads / kv_heads);
-                 double* given = context.output(3).reals.data() +
-                                 ((b * q_heads + h) * q.total_length() + i) * k.total_length();
-                 double greatest = -kInfinity;
-                 for (int64_t j = 0; j < k.total_length(); ++j) {
-                   double score = 0;
-                   for (int64_t d = 0; d < q.size(); ++d)
-                     score += q.At(b, h, i, d) * k.At(b, kv, j, d);
-                   score *= node.Float("scale");
-                   if (mode == kRawScores) given[j] = score;
-                   if (softcap != 0) score = softcap * std::tanh(score / softcap);
-                   if (mode == kCappedScores) given[j] = score;
-                   score += MaskAt(context, {b, h, i, j});
-                   if (node.Int("is_causal") != 0 && j > i + k.past_length()) score = -kInfinity;
-                   if (context.has_input(6) && j >= context.input(6).ints[b]) score = -kInfinity;
-                   if (mode == kMaskedScores) given[j] = score;
-                   row[j] = score;
-                   if (std::isnan(score) || score > greatest) greatest = score;
-                 }
-                 double sum = 0;
-                 for (double& score : row) sum += score = std::exp(score - greatest);
-                 for (double& score : row) score /= sum;
-                 if (mode == kProbabilities) std::copy(row.begin(), row.end(), given);
-                 for (int64_t d = 0; d < v.size(); ++d) {
-                   double y = 0;
-                   for (int64_t j = 0; j < k.total_length(); ++j) y += row[j] * v.At(b, kv, j, d);
-                   const int64_t position = packed ? (b * q.total_length() + i) * q_heads + h
-                                                   : (b * q_heads + h) * q.total_length() + i;
-                   context.output().reals[position * v.size() + d] = y;
-                 }
-               });
+  ForEachIndex({context.output().dims[0], q_heads, q.total_length()}, [&](ArrayRef<int64_t> at) {
+    const int64_t b = at[0], h = at[1], i = at[2], kv = h / (q_heads / kv_heads);
+    double* given = context.output(3).reals.data() +
+                    ((b * q_heads + h) * q.total_length() + i) * k.total_length();
+    double greatest = -kInfinity;
+    for (int64_t j = 0; j < k.total_length(); ++j) {
+      double score = 0;
+      for (int64_t d = 0; d < q.size(); ++d) score += q.At(b, h, i, d) * k.At(b, kv, j, d);
+      score *= node.Float("scale");
+      if (mode == kRawScores) given[j] = score;
+      if (softcap != 0) score = softcap * std::tanh(score / softcap);
+      if (mode == kCappedScores) given[j] = score;
+      score += MaskAt(context, {b, h, i, j});
+      if (node.Int("is_causal") != 0 && j > i + k.past_length()) score = -kInfinity;
+      if (context.has_input(6) && j >= context.input(6).ints[b]) score = -kInfinity;
+      if (mode == kMaskedScores) given[j] = score;
+      row[j] = score;
+      if (std::isnan(score) || score > greatest) greatest = score;
+    }
+    double sum = 0;
+    for (double& score : row) sum += score = std::exp(score - greatest);
+    for (double& score : row) score /= sum;
+    if (mode == kProbabilities) std::copy(row.begin(), row.end(), given);
+    // The padding may hold anything, also infinities and NaNs.
+    const int64_t length = context.has_input(6)
+                               ? std::min(context.input(6).ints[b], k.total_length())
+                               : k.total_length();
+    for (int64_t d = 0; d < v.size(); ++d) {
+      double y = 0;
+      for (int64_t j = 0; j < length; ++j) y += row[j] * v.At(b, kv, j, d);
+      const int64_t position = packed ? (b * q.total_length() + i) * q_heads + h
+                                      : (b * q_heads + h) * q.total_length() + i;
+      context.output().reals[position * v.size() + d] = y;
+    }
+  });
   return {};
 }
 
@@ -216,6 +219,12 @@ Value* PaddedMask(const Node& node, Builder& builder, const Expr& total_length) 
                       {{"pads", pads}, {"mode", std::string("constant")}});
 }
 
+// Whether each key, along the axis of that number, is in front of the padding.
+Value* IsNoPadding(Formula& f, const Node& node, const AttentionShape& s, int64_t axis) {
+  Value* length = f.Reshape(node.operand(6), {s.batch, Expr(1), Expr(1), Expr(1)});
+  return f.Make(OpKind::kLess, {f.AlongAxis(f.Iota(0, s.total_length), axis, 4), length});
+}
+
 // The scores with -infinity where mask, causality or padding exclude a key.
 Value* MaskedScores(const Node& node, Builder& builder, const AttentionShape& s, Value* scores) {
   Formula f(builder);
@@ -223,19 +232,17 @@ Value* MaskedScores(const Node& node, Builder& builder, const AttentionShape& s,
   Value* never = f.Number(-kInfinity, dtype);
   if (node.operand(3) != nullptr) {
     Value* mask = PaddedMask(node, builder, s.total_length);
-    if (mask->type.dtype == Dtype::kBool) scores = f.Where(mask, scores, never);
-    else scores = f.Add(scores, f.Cast(mask, dtype));
+    if (mask->type.dtype == Dtype::kBool)
+      scores = f.Where(mask, scores, never);
+    else
+      scores = f.Add(scores, f.Cast(mask, dtype));
   }
   if (node.Int("is_causal") != 0) {
     Value* row = f.Reshape(f.Iota(s.past_length, s.q_length), {s.q_length, Expr(1)});
     Value* allowed = builder.Make(OpKind::kGreaterOrEqual, {row, f.Iota(0, s.total_length)});
     scores = f.Where(allowed, scores, never);
   }
-  if (node.operand(6) != nullptr) {
-    Value* length = f.Reshape(node.operand(6), {s.batch, Expr(1), Expr(1), Expr(1)});
-    Value* allowed = builder.Make(OpKind::kLess, {f.Iota(0, s.total_length), length});
-    scores = f.Where(allowed, scores, never);
-  }
+  if (node.operand(6) != nullptr) scores = f.Where(IsNoPadding(f, node, s, 3), scores, never);
   return scores;
 }
 
@@ -266,7 +273,10 @@ Result<ValueList> DecomposeAttention(const Node& node, Builder& builder) {
   Value* masked = MaskedScores(node, builder, s, capped);
   Value* probabilities = f.Softmax(masked, 3);
   Value* weights = f.Cast(probabilities, value->type.dtype);
-  Value* y = f.Cast(f.MatMul(weights, RepeatedHeads(f, value, s.heads_per_group)), q_dtype);
+  Value* shown = value;
+  if (node.operand(6) != nullptr)
+    shown = f.Where(IsNoPadding(f, node, s, 2), value, f.Number(0, value->type.dtype));
+  Value* y = f.Cast(f.MatMul(weights, RepeatedHeads(f, shown, s.heads_per_group)), q_dtype);
   if (s.packed) {
     y = f.Reshape(f.Transpose(y, {0, 2, 1, 3}), {s.batch, s.q_length, s.q_heads * s.v_head_size});
   }

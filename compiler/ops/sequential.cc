@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "compiler/ir/element_sources.h"
+#include "compiler/ir/in_place.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
@@ -305,8 +306,8 @@ FUSEC_DEFINE_OP(TopK)
 // result = data; then for every i in order, with j equal to i except that j_axis = indices[i]:
 // result[j] = reduction(result[j], updates[i]).
 struct ScatterElementsOp {
-  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"},
-                                                  {"reduction", "none|add|mul|max|min"}};
+  static constexpr AttributeSpec kAttributes[] = {
+      {"axis", "int"}, {"reduction", "none|add|mul|max|min"}, {kInPlace, "int", true}};
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", 0), context.input(0)->type.rank()));

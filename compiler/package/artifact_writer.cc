@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "compiler/ir/host_table.h"
+#include "compiler/ir/in_place.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/package/artifact_folder.h"
 #include "compiler/package/float8_products.h"
@@ -40,6 +41,11 @@ class BufferTable {
       for (const TargetContents& target : targets) {
         const char* kind = i < first.model_output_count() ? "output" : "sizes";
         AddAs(first.outputs[i], target.graph->outputs[i], kind, first.OutputName(i));
+      }
+      if (const Value* input = InputInPlaceOf(first.outputs[i])) {
+        Json& json = json_[Number(first.outputs[i])];
+        json["kind"] = "in_place";
+        json["input"] = Number(input);
       }
     }
     for (const bool constants : {true, false}) {
@@ -320,8 +326,13 @@ Json NotFusedJson(const TargetContents& target) {
 void AddOutputs(const Graph& graph, const BufferTable& buffers, Json& json) {
   Json& outputs = json["outputs"] = Json::array();
   const size_t count = graph.model_output_count();
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     outputs.push_back(SignatureJson(graph.OutputName(i), graph.outputs[i], buffers));
+    const Value* input = InputInPlaceOf(graph.outputs[i]);
+    for (size_t j = 0; j < graph.inputs.size(); ++j) {
+      if (graph.inputs[j].get() == input) outputs.back()["in_place"] = graph.InputName(j);
+    }
+  }
   for (size_t k = 0; k < graph.run_time_sizes.size(); ++k) {
     const auto& [output, axis] = graph.run_time_sizes[k];
     Json& sizes = outputs[output]["sizes"];

@@ -52,10 +52,13 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
   DrawRows({{has_one ? "tile" : "tile t",
              {fmt::format("keys {} x {}", drawn.keys, drawn.key_row),
               fmt::format("values {} x {}", drawn.keys, drawn.value_row)},
-             fmt::format("{}{} bytes", has_one ? "" : "place t % 2, ", drawn.tile_bytes())}},
+             has_one ? fmt::format("{} bytes", drawn.tile_bytes())
+                     : fmt::format("place t % {}, {} bytes", drawn.tiles_in_memory(),
+                                   drawn.tile_bytes())}},
            drawing);
   ChunkTimeline timeline;  // its chunks are tiles
   timeline.chunks = drawn.tiles;
+  timeline.ahead = drawn.tiles_ahead;
   timeline.coming = "fetched";
   timeline.used = "used";
   timeline.used_note =

@@ -8,10 +8,10 @@
 
 namespace fusec {
 
-// The shared memory of an attention block (AttentionShape::Memory): its queries, and two tiles of
-// keys and values, or one if there is only one. Sizes of rows are in bytes and include their
-// padding. The keys of a tile are divided among key_warps warps, the tiles among cluster_blocks
-// blocks.
+// The shared memory of an attention block (AttentionShape::Memory): its queries, and two or more
+// tiles of keys and values, or one if there is only one. Sizes of rows are in bytes and include
+// their padding. The keys of a tile are divided among key_warps warps, the tiles among
+// cluster_blocks blocks.
 struct DrawnAttention {
   int queries = 0, keys = 0;
   int64_t key_row = 0;  // also the size of a query's row
@@ -20,9 +20,10 @@ struct DrawnAttention {
   std::optional<int64_t> tiles;  // the number of key tiles, if known
   bool has_softmax = true;
   int key_warps = 1, cluster_blocks = 1;
+  int tiles_ahead = 1;  // that are copied while one is used
 
   int64_t tile_bytes() const { return keys * (key_row + value_row); }
-  int tiles_in_memory() const { return tiles == 1 ? 1 : 2; }
+  int tiles_in_memory() const { return tiles == 1 ? 1 : tiles_ahead + 1; }
   int shared_bytes() const {
     return static_cast<int>(queries * key_row + tiles_in_memory() * tile_bytes());
   }

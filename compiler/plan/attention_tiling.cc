@@ -14,11 +14,26 @@ constexpr int kPanelElements = 64;   // 16-bit elements per row of a panel
 constexpr int kWarpgroupThreads = 128;
 constexpr int64_t kPaddingBytes = 16;  // after each row in shared memory
 
-// Where the keys of a query are split: warps of a block, which should be kKeyWarps, the keys of a
-// tile that each of them has, and the most blocks of a cluster.
-constexpr int kKeyWarps = 4, kMostKeyWarps = 8, kKeysOfWarp = 16, kMostKeyBlocks = 8;
+// Where the keys of a query are split: warps of a block, which should be kKeyWarps, and the most
+// blocks of a cluster.
+constexpr int kKeyWarps = 4, kMostKeyWarps = 8, kMostKeyBlocks = 8;
+// The keys of a tile that each warp has: for long caches, if a key and its value take at most so
+// many bytes, twice as many.
+constexpr int kKeysOfWarp = 16, kMostBytesOfKey = 256;
+constexpr int64_t kLongCache = 1024;
 // The fewest tiles of keys for each block of a cluster: one is copied while another is used.
 constexpr int64_t kLeastTiles = 2;
+// Tiles that a block of a cluster copies ahead, if two blocks then fit on a multiprocessor: so few
+// blocks must keep more copies in flight. An H200, 2 layers with caches of 4,096 keys for 14 heads
+// of 64 elements, two of which have keys of their own, batches 1, 8 and 32: 52, 75 and 168 us; with
+// 16 keys per warp and 4 tiles ahead 55, 76 and 191, with 8 warps and one tile ahead 51, 85 and 145
+// (tests/gpu/results/2026-11-29-h200-caches-in-place.txt).
+constexpr int kTilesAhead = 2;
+
+int KeysOfWarp(const AttentionSizes& sizes, Dtype dtype) {
+  const int64_t bytes = (InSteps(sizes.depth) + InSteps(sizes.columns)) * DtypeBytes(dtype);
+  return bytes <= kMostBytesOfKey && sizes.keys > kLongCache ? 2 * kKeysOfWarp : kKeysOfWarp;
+}
 
 bool FitWarpgroups(const AttentionSizes& sizes, Dtype dtype, int block_size,
                    const PlanOptions& options) {
@@ -59,7 +74,7 @@ AttentionTiling TileAttention(const AttentionParts& parts, const Ranges& ranges,
   const auto choose_tile = [&] {
     memory.by_warpgroups =
         memory.key_warps == 1 && FitWarpgroups(sizes, dtype, tiling.block_size(), options);
-    memory.keys = memory.key_warps > 1   ? memory.key_warps * kKeysOfWarp
+    memory.keys = memory.key_warps > 1   ? memory.key_warps * KeysOfWarp(sizes, dtype)
                   : memory.by_warpgroups ? kPanelElements
                                          : KeysOfTile(sizes);
     const int64_t padding = memory.by_warpgroups ? 0 : kPaddingBytes;  // panels have none
@@ -71,6 +86,12 @@ AttentionTiling TileAttention(const AttentionParts& parts, const Ranges& ranges,
                                        : CeilDiv(keys, memory.keys, ranges).AsConstant();
   };
   choose_tile();
+  if (memory.cluster_blocks > 1) {
+    const int64_t own = CeilDiv(memory.tiles.value_or(INT32_MAX), memory.cluster_blocks);
+    memory.tiles_ahead = static_cast<int>(std::clamp<int64_t>(own - 1, 1, kTilesAhead));
+  }
+  while (memory.tiles_ahead > 1 && 2 * memory.shared_bytes() > options.gpu->block_shared_bytes)
+    --memory.tiles_ahead;
   while (memory.shared_bytes() > options.gpu->block_shared_bytes) {
     int& halved = memory.key_warps > 1 ? memory.key_warps : memory.queries;
     halved /= 2;
@@ -82,7 +103,8 @@ AttentionTiling TileAttention(const AttentionParts& parts, const Ranges& ranges,
 std::optional<LaunchShape> SplitOfKeys(const AttentionParts& parts, const Ranges& ranges,
                                        const PlanOptions& options) {
   const AttentionSizes sizes = SizesOf(parts, ranges, options.matmul_precision);
-  const int64_t tiles = CeilDiv(sizes.keys, int64_t{kKeyWarps} * kKeysOfWarp);
+  const Dtype dtype = parts.values->result()->type.dtype;
+  const int64_t tiles = CeilDiv(sizes.keys, int64_t{kKeyWarps} * KeysOfWarp(sizes, dtype));
   if (tiles <= 1) return std::nullopt;
   LaunchShape shape;
   shape.key_warps =

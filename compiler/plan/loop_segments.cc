@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/ir/in_place.h"
 #include "compiler/region/stack_parts.h"
 
 namespace fusec {
@@ -21,6 +22,8 @@ void AddSegment(const LoopSegment& segment, std::vector<LoopGroup>& groups) {
 // Adds the segments of `value`, which begins at `at` in the output.
 void SplitValue(const Node& region, const Value* value, int output, Exprs at, LoopSegments& all) {
   const Node* producer = value->producer;
+  if (producer && IsInPlace(*producer))
+    return AddSegment({producer->operand(2), output, at, producer}, all.groups);
   if (!producer || producer->kind != OpKind::kConcat || producer->Int("axis") == 0)
     return AddSegment({value, output, at}, all.groups);
   const int64_t axis = producer->Int("axis");

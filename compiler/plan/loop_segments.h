@@ -13,6 +13,8 @@ struct LoopSegment {
   const Value* value = nullptr;
   int output = 0;
   Exprs offset;  // of the first element; has the output's rank
+  // The scatter_elements in place whose updates the segment computes; null for most segments.
+  const Node* scatter = nullptr;
   const Shape& shape() const { return value->type.shape; }
 };
 

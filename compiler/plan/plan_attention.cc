@@ -5,6 +5,7 @@
 
 #include "compiler/kernel/fold.h"
 #include "compiler/kernel/idioms.h"
+#include "compiler/plan/attention_limit.h"
 #include "compiler/plan/attention_mask.h"
 #include "compiler/plan/attention_tiling.h"
 #include "compiler/plan/plan_region.h"
@@ -58,6 +59,8 @@ class AttentionPlanner {
     }
     OpenBlock();
     diagonal_ = FindDiagonal(region_, parts_, builder_, Product(heads_));
+    has_limits_ =
+        !tiling_.has_one_tile && DeclareUsedRows(lowering_, parts_, {queries_, keys_, KeyCount()});
     StageQueries();
     if (tiling_.has_one_tile)
       PlanScores();
@@ -180,30 +183,32 @@ class AttentionPlanner {
 
   void WalkKeys() {
     builder_.Blank();
-    builder_.Comment(
-        "Loop over tiles of keys and values. The next tile is copied while one is used.");
+    const CExpr ahead =
+        Own("tiles_ahead", tiling_.memory.tiles_ahead, "tiles that are copied while one is used");
+    builder_.Comment("Loop over tiles of keys and values. The next are copied while one is used.");
     const Expr tiles = CeilDiv(keys_, tile_keys(), builder_.ranges());
-    CExpr tile_count =
-        TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "tiles of keys and values");
+    CExpr tile_count = "key_tiles";
+    if (has_limits_) Let("key_tiles", ("used_keys" + TileKeys() - 1) / TileKeys(), tiles + 1);
+    if (!has_limits_)
+      tile_count =
+          TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "tiles of keys and values");
     if (tiling_.splits_keys()) {
       Let("own_tiles", Call("Cluster::CountTiles", {tile_count}), tiles + 1);
       tile_count = "own_tiles";
     }
     builder_.Open();
-    builder_.DefineVariable("tile", 0, tiles);
-    builder_.Comment(
-        "The previous tile has arrived, and no thread reads the one before it anymore.");
-    builder_.AppendCall("AwaitCopies<0>()");
+    builder_.DefineVariable("tile", 0, tiles + (tiling_.memory.tiles_ahead - 1));
+    builder_.Comment("The oldest tile has arrived, and no thread reads the one before it anymore.");
+    builder_.AppendCall(Call(Template("AwaitCopies", {ahead - 1}), {}));
     builder_.AppendCall("__syncthreads()");
     StageTile(tile_count);
     builder_.AppendCall("CloseCopies()");
-    builder_.AppendIf("tile == 0", "continue");
-    Let("first_key", FirstKey("tile - 1"), keys_);
-    builder_.Append(
-        Statement::Declare(CExpr::Type("const Shape::Tile&"), "here",
-                           CExpr("memory.tiles")[("tile" - CExpr(1)) % TilesInMemory()]));
+    builder_.AppendIf("tile" < ahead, "continue");
+    Let("first_key", FirstKey("tile" - ahead), keys_);
+    builder_.Append(Statement::Declare(CExpr::Type("const Shape::Tile&"), "here",
+                                       CExpr("memory.tiles")[("tile" - ahead) % TilesInMemory()]));
     PlanScores();
-    builder_.CloseFor(IntLoopHeader("tile", 0, "tile" <= tile_count));
+    builder_.CloseFor(IntLoopHeader("tile", 0, "tile" < tile_count + ahead));
   }
 
   // The first key of the block's tile number `tile`.
@@ -223,24 +228,26 @@ class AttentionPlanner {
             depth_,
             tile.Dot("keys"),
             [this](const Expr& row, const Expr& element) {
-              const Node& scores = *parts_.scores;
-              return MatMulOperandIndex(scores, 1, At(scores.result(), 0, row), element);
+              const Value* scores = parts_.scores->result();
+              return MatMulOperandIndex(*parts_.scores, 1, At(scores, 0, row), element);
             }};
   }
   TileRows Values(const CExpr& tile) {
-    return {"value",
-            parts_.values->operand(1),
-            "first_key",
-            keys_,
-            KeyCount(),
-            tile_keys(),
-            TileKeys(),
-            columns_,
-            tile.Dot("values"),
-            [this](const Expr& row, const Expr& element) {
-              const Node& values = *parts_.values;
-              return MatMulOperandIndex(values, 1, At(values.result(), 0, element), row);
-            }};
+    TileRows rows = Keys(tile);
+    rows.name = "value";
+    rows.operand = parts_.values->operand(1);
+    rows.elements = columns_;
+    rows.array = tile.Dot("values");
+    rows.at = [this](const Expr& row, const Expr& element) {
+      return MatMulOperandIndex(*parts_.values, 1, At(parts_.values->result(), 0, element), row);
+    };
+    if (!has_limits_) return rows;
+    rows.limit = "used_values";
+    rows.before_limit = [this](ArrayRef<Expr> index, const Expr& row, const Ranges& ranges) {
+      const auto found = LimitOfValues(lowering_, parts_, index, row, ranges);
+      return std::pair(found->rows, found->index);
+    };
+    return rows;
   }
 
   void StageTile(const CExpr& tile_count) {
@@ -479,8 +486,8 @@ class AttentionPlanner {
   Exprs head_;
   Expr queries_, keys_;
   int64_t depth_ = 0, columns_ = 0;
-  std::optional<Expr> diagonal_;  // see FindDiagonal
-  bool reads_product_ = false;    // whether the last written scores read the product
+  std::optional<Expr> diagonal_;                     // see FindDiagonal
+  bool has_limits_ = false, reads_product_ = false;  // DeclareUsedRows; the last scores' product
 };
 
 }  // namespace

@@ -47,8 +47,8 @@ class LoopPlanner {
     for (const LoopSegment& segment : group.segments) {
       const auto place = PlaceOfPart(builder_, region_.result(segment.output), segment.offset,
                                      ModelName(segment.value->name));
-      lowering_.Store(segment.output, Shifted(index, segment.offset),
-                      lowering_.Evaluate(segment.value, index), place);
+      const Exprs to = lowering_.Scattered(segment.scatter, index, Shifted(index, segment.offset));
+      lowering_.Store(segment.output, to, lowering_.Evaluate(segment.value, index), place);
     }
   }
 

@@ -69,8 +69,7 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
   const Ranges ranges = body.SymbolRanges();
   for (size_t i = 0; i < region.operands.size(); ++i)
     plan.bytes_read = plan.bytes_read + RegionBytesRead(region, i, ranges);
-  for (const auto& result : region.results)
-    plan.bytes_written = plan.bytes_written + result->type.Bytes();
+  plan.bytes_written = plan.bytes_written + RegionBytesWritten(region);
   for (const auto& node : body.nodes) {
     const OpClass op_class = GetOpDef(node->kind).op_class;
     for (const auto& result : node->results) {

@@ -73,7 +73,8 @@ bool TileCopier::Stage(const TileRows& rows) {
   ForVectors(builder_, {row, rows.tile_rows, rows.tile_rows_name, vectors, vectors_name}, [&] {
     builder_.expressions().NameFactor("vector", Lanes(rows), LanesName(rows));
     if (tile)
-      Copy(rows, *tile, name, place, inside);
+      Copy(rows, *tile, name, place,
+           rows.limit.empty() ? inside : CExpr(rows.first) + row < rows.limit);
     else
       Compute(rows, place, inside);
   });
@@ -91,8 +92,10 @@ std::optional<TileCopier::TileInMemory> TileCopier::Find(const TileRows& rows) c
   ranges.Set(vector, 0, Expr(rows.elements / lanes) - 1);
   ranges.Set(row, 0, rows.count - 1);
   ranges.Set(row_in_tile, 0, Expr(rows.tile_rows) - 1);
-  const Exprs index = rows.at(Expr::Symbol(row), Expr::Symbol(vector) * lanes + at_lane);
-  const auto found = FindInMemory(region_, rows.operand, index, ranges);
+  std::pair<const Value*, Exprs> element(
+      rows.operand, rows.at(Expr::Symbol(row), Expr::Symbol(vector) * lanes + at_lane));
+  if (rows.before_limit) element = rows.before_limit(element.second, Expr::Symbol(row), ranges);
+  const auto found = FindInMemory(region_, element.first, element.second, ranges);
   if (!found || found->tensor->type.dtype != DtypeOf(rows)) return std::nullopt;
   const auto base = VectorBegin(found->position, found->tensor->type.shape, lane);
   if (!base) return std::nullopt;

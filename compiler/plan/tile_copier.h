@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "compiler/kernel/kernel_builder.h"
 #include "compiler/kernel/region_lowering.h"
@@ -22,6 +23,12 @@ struct TileRows {
   int64_t elements;  // per row
   CExpr array;       // in shared memory: has at(row, word)
   std::function<Exprs(const Expr& row, const Expr& element)> at;  // index in `operand`
+  // Rows from the local `limit` on are zeros, if there is one; the others are elements of the
+  // tensor and the index that `before_limit` gives for an index in `operand`.
+  CExpr limit = {};
+  std::function<std::pair<const Value*, Exprs>(ArrayRef<Expr> index, const Expr& row,
+                                               const Ranges& ranges)>
+      before_limit = {};
 };
 
 // Writes the code with which a block brings rows to shared memory. Rows that have the wanted layout

@@ -1,5 +1,6 @@
 #include "compiler/region/traffic.h"
 
+#include "compiler/ir/in_place.h"
 #include "compiler/ir/op_def.h"
 
 namespace fusec {
@@ -25,6 +26,19 @@ Expr BytesRead(const Node& node, size_t i, const Ranges& ranges) {
   return IsTable(node, i) ? Min(BytesLookedUp(node, i), all, ranges) : all;
 }
 
+Expr RegionBytesWritten(const Node& region) {
+  Expr written;
+  const Ranges ranges = region.body->SymbolRanges();
+  for (const Value* result : region.body->outputs) {
+    const Expr all = result->type.Bytes();
+    const bool in_place = result->producer && IsInPlace(*result->producer);
+    // More updates than there are rows end in an index error.
+    written = written +
+              (in_place ? Min(result->producer->operand(2)->type.Bytes(), all, ranges) : all);
+  }
+  return written;
+}
+
 Expr RegionBytesRead(const Node& region, size_t i, const Ranges& ranges) {
   const Value* input = region.body->inputs[i].get();
   const Expr all = region.operands[i]->type.Bytes();
@@ -32,6 +46,7 @@ Expr RegionBytesRead(const Node& region, size_t i, const Ranges& ranges) {
   for (const auto& node : region.body->nodes) {
     for (size_t j = 0; j < node->operands.size(); ++j) {
       if (node->operands[j] != input) continue;
+      if (j == 0 && IsInPlace(*node)) return 0;  // nothing else reads it
       if (!IsTable(*node, j)) return all;
       looked_up = looked_up + BytesLookedUp(*node, j);
     }

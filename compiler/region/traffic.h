@@ -13,5 +13,7 @@ Expr BytesRead(const Node& node, size_t i, const Ranges& ranges);
 // Bytes that a region reads from its operand `i`: what its nodes read, but no more than the whole
 // operand.
 Expr RegionBytesRead(const Node& region, size_t i, const Ranges& ranges);
+// Bytes that a region writes: its results, of which those in place (in_place.h) only in part.
+Expr RegionBytesWritten(const Node& region);
 
 }  // namespace fusec

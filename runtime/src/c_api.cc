@@ -264,6 +264,13 @@ int fusec_output_has_run_time_dims(const fusec_program* program, int i) {
   return static_cast<size_t>(i) < outputs.size() && !outputs[static_cast<size_t>(i)].sizes.empty();
 }
 
+int fusec_output_in_place_of(const fusec_program* program, int i) {
+  if (!program || i < 0) return -1;
+  const auto& manifest = program->program->manifest();
+  const auto output = static_cast<size_t>(i);
+  return output < manifest.outputs.size() ? manifest.InputInPlaceOf(output) : -1;
+}
+
 int fusec_table_count(const fusec_program* program) {
   return program ? static_cast<int>(program->program->manifest().tables.size()) : 0;
 }

@@ -233,7 +233,26 @@ StatusOr<RunBindings> Context::Prepare() {
     }
     run_outputs_[i] = {owned_[i].memory, bytes, false};
   }
+  FUSEC_RT_TRY(CheckOutputsInPlace());
   return RunBindings{symbols_, dims_version_, buffer_bytes_, &arena_, inputs_, run_outputs_};
+}
+
+// Checks that an output in place begins where its input begins, if they share memory at all.
+Status Context::CheckOutputsInPlace() const {
+  const Manifest& manifest = program_.manifest();
+  for (size_t i = 0; i < run_outputs_.size(); ++i) {
+    const int in_place_of = manifest.InputInPlaceOf(i);
+    if (in_place_of < 0) continue;
+    const TensorBinding& bound = inputs_[in_place_of];
+    const auto output = reinterpret_cast<uintptr_t>(run_outputs_[i].data),
+               input = reinterpret_cast<uintptr_t>(bound.data);
+    const uintptr_t distance = output > input ? output - input : input - output;
+    if (distance == 0 || distance >= bound.bytes) continue;
+    return Fail(FUSEC_BAD_INPUT, "the memory of output \"", manifest.outputs[i].name, "\" begins ",
+                distance, " bytes away from that of input \"", manifest.inputs[in_place_of].name,
+                "\", expected the same or separate memory");
+  }
+  return {};
 }
 
 // Reads the actual sizes after a run has ended; they are in host memory of the context.

@@ -47,6 +47,7 @@ class Context {
   Status UpdateDims();
   Status UpdateSizes(std::span<const int64_t> symbols);
   Status NoteRunDims();
+  Status CheckOutputsInPlace() const;
   Status ReadRunTimeSizes();
 
   struct OwnedOutput {

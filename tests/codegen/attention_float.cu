@@ -44,6 +44,7 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k, const fl
   constexpr int kQColumns = 16;          // last axis of "q"
   constexpr int kLanes = 4;              // elements that a thread accesses at once
   constexpr int kVectorBytes = 16;       // bytes per copy
+  constexpr int kTilesAhead = 1;         // tiles that are copied while one is used
   constexpr int kKeyTiles = 2;           // tiles of keys and values
   constexpr int kKeyVectors = 4;         // vectors per key
   constexpr int kKeys = 40;              // keys of a head, and as many values
@@ -89,10 +90,10 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k, const fl
   const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
-  // Loop over tiles of keys and values. The next tile is copied while one is used.
-  for (int tile = 0; tile <= kKeyTiles; ++tile) {
-    // The previous tile has arrived, and no thread reads the one before it anymore.
-    AwaitCopies<0>();
+  // Loop over tiles of keys and values. The next are copied while one is used.
+  for (int tile = 0; tile < kKeyTiles + kTilesAhead; ++tile) {
+    // The oldest tile has arrived, and no thread reads the one before it anymore.
+    AwaitCopies<kTilesAhead - 1>();
     __syncthreads();
     if (tile < kKeyTiles) {
       const int first_key = tile * kTileKeys;
@@ -122,9 +123,9 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k, const fl
       }
     }
     CloseCopies();
-    if (tile == 0) continue;
-    const int first_key = (tile - 1) * kTileKeys;
-    const Shape::Tile& here = memory.tiles[(tile - 1) % kTiles];
+    if (tile < kTilesAhead) continue;
+    const int first_key = (tile - kTilesAhead) * kTileKeys;
+    const Shape::Tile& here = memory.tiles[(tile - kTilesAhead) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     // The scores: matmul, add

@@ -18,47 +18,48 @@
 // launch  : a cluster of 8 computes 16 queries of a head; batch * 16 blocks of 128 threads
 // traffic : reads batch * 256 + batch * keys * 512 + 2 bytes, writes batch * 256 bytes,
 //           keeps batch * 16 + batch * keys * 44 bytes out of memory
-// drawing : a block's scores, 16 queries of a head by 64 keys at a time
-//                           keys 0..63   64..127   128..191   ...
-//                         +------------+---------+----------+-----+
-//           queries 0..15 | block 0    | block 1 | block 2  | ... |
-//                         +------------+---------+----------+-----+
-//           Each of 4 warps has 16 keys of a tile, each block one of 8 tiles.
+// drawing : a block's scores, 16 queries of a head by 128 keys at a time
+//                           keys 0..127   128..255   256..383   ...
+//                         +-------------+----------+----------+-----+
+//           queries 0..15 | block 0     | block 1  | block 2  | ... |
+//                         +-------------+----------+----------+-----+
+//           Each of 4 warps has 32 keys of a tile, each block one of 8 tiles.
 //           Warp 0 of block 0 joins the sums of all.
-//           39168 bytes of shared memory, each row padded by 16:
+//           112896 bytes of shared memory, each row padded by 16:
 //           queries    | 16 x 144 |  read once
-//           tile t     | keys 64 x 144 | values 64 x 144 |  place t % 2, 18432 bytes
-//           fetched    | 0 | 1 | 2 | 3 | ... |
-//           used       |   | 0 | 1 | 2 | ... |  softmax and sums of values in registers
+//           tile t     | keys 128 x 144 | values 128 x 144 |  place t % 3, 36864 bytes
+//           fetched    | 0..1 | 2 | 3 | 4 | ... |
+//           used       |      | 0 | 1 | 2 | ... |  softmax and sums of values in registers
 extern "C" __global__ void __cluster_dims__(8) __launch_bounds__(128, 4)
 k00_attention(const Half* __restrict__ q, const Half* __restrict__ k, const Half* __restrict__ v,
               Half* __restrict__ y, long long keys) {
-  constexpr int kDepth = 64;           // elements of a query and a key, in shared memory
-  constexpr int kColumns = 64;         // elements of a value, in shared memory
-  constexpr int kTileQueries = 16;     // queries per block
-  constexpr int kTileKeys = 64;        // keys per tile
-  constexpr int kTiles = 2;            // tiles in shared memory
-  constexpr int kKeyWarps = 4;         // warps that divide the keys of a tile
-  constexpr int kClusterBlocks = 8;    // blocks that divide the tiles of keys
-  constexpr int kSharedBytes = 39168;  // dynamic shared memory
-  constexpr int kQueryTiles = 1;       // tiles of queries per head
-  constexpr int kHead1Count = 2;       // extent of head_1
-  constexpr int kQueryVectors = 8;     // vectors per query
-  constexpr int kVectorWords = 4;      // words of 32 bits per vector
-  constexpr int kQStride0 = 128;       // elements per step of axis 0 of "q"
-  constexpr int kQColumns = 64;        // last axis of "q"
-  constexpr int kBlockSize = 128;      // threads
-  constexpr int kLanes = 8;            // elements that a thread accesses at once
-  constexpr int kVectorBytes = 16;     // bytes per copy
-  constexpr int kKeyVectors = 8;       // vectors per key
-  constexpr int kKStride0 = 128;       // elements per step of axis 0 of "k", for each keys
-  constexpr int kKColumns = 64;        // last axis of "k"
-  constexpr int kValueVectors = 8;     // vectors per value
-  constexpr int kVStride0 = 128;       // elements per step of axis 0 of "v", for each keys
-  constexpr int kVColumns = 64;        // last axis of "v"
-  constexpr float kScale = 0.125f;     // "scale"
-  constexpr int kYStride0 = 128;       // elements per step of axis 0 of "y"
-  constexpr int kYColumns = 64;        // last axis of "y"
+  constexpr int kDepth = 64;            // elements of a query and a key, in shared memory
+  constexpr int kColumns = 64;          // elements of a value, in shared memory
+  constexpr int kTileQueries = 16;      // queries per block
+  constexpr int kTileKeys = 128;        // keys per tile
+  constexpr int kTiles = 3;             // tiles in shared memory
+  constexpr int kKeyWarps = 4;          // warps that divide the keys of a tile
+  constexpr int kClusterBlocks = 8;     // blocks that divide the tiles of keys
+  constexpr int kSharedBytes = 112896;  // dynamic shared memory
+  constexpr int kQueryTiles = 1;        // tiles of queries per head
+  constexpr int kHead1Count = 2;        // extent of head_1
+  constexpr int kQueryVectors = 8;      // vectors per query
+  constexpr int kVectorWords = 4;       // words of 32 bits per vector
+  constexpr int kQStride0 = 128;        // elements per step of axis 0 of "q"
+  constexpr int kQColumns = 64;         // last axis of "q"
+  constexpr int kBlockSize = 128;       // threads
+  constexpr int kLanes = 8;             // elements that a thread accesses at once
+  constexpr int kVectorBytes = 16;      // bytes per copy
+  constexpr int kTilesAhead = 2;        // tiles that are copied while one is used
+  constexpr int kKeyVectors = 8;        // vectors per key
+  constexpr int kKStride0 = 128;        // elements per step of axis 0 of "k", for each keys
+  constexpr int kKColumns = 64;         // last axis of "k"
+  constexpr int kValueVectors = 8;      // vectors per value
+  constexpr int kVStride0 = 128;        // elements per step of axis 0 of "v", for each keys
+  constexpr int kVColumns = 64;         // last axis of "v"
+  constexpr float kScale = 0.125f;      // "scale"
+  constexpr int kYStride0 = 128;        // elements per step of axis 0 of "y"
+  constexpr int kYColumns = 64;         // last axis of "y"
   using Cluster = KeyCluster<kClusterBlocks>;
   using Shape = AttentionShape<Arithmetic::kHalf, kTileQueries, kTileKeys, kTiles, kDepth, kColumns,
                                WarpProducts, kKeyWarps>;
@@ -88,12 +89,12 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k, const Half
   const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
-  // Loop over tiles of keys and values. The next tile is copied while one is used.
+  // Loop over tiles of keys and values. The next are copied while one is used.
   const long long key_tiles = (keys + kTileKeys - 1) / kTileKeys;
   const long long own_tiles = Cluster::CountTiles(key_tiles);
-  for (int tile = 0; tile <= own_tiles; ++tile) {
-    // The previous tile has arrived, and no thread reads the one before it anymore.
-    AwaitCopies<0>();
+  for (int tile = 0; tile < own_tiles + kTilesAhead; ++tile) {
+    // The oldest tile has arrived, and no thread reads the one before it anymore.
+    AwaitCopies<kTilesAhead - 1>();
     __syncthreads();
     if (tile < own_tiles) {
       const long long first_key = Cluster::FirstKey<Shape>(tile);
@@ -125,9 +126,9 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k, const Half
       }
     }
     CloseCopies();
-    if (tile == 0) continue;
-    const long long first_key = Cluster::FirstKey<Shape>(tile - 1);
-    const Shape::Tile& here = memory.tiles[(tile - 1) % kTiles];
+    if (tile < kTilesAhead) continue;
+    const long long first_key = Cluster::FirstKey<Shape>(tile - kTilesAhead);
+    const Shape::Tile& here = memory.tiles[(tile - kTilesAhead) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     // The scores: matmul, mul, cast
@@ -176,16 +177,16 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k, const Half
 // launch  : a block computes 16 queries of a head; batch * 2 blocks of 128 threads
 // traffic : reads batch * 256 + batch * keys * 512 + 2 bytes, writes batch * 256 bytes,
 //           keeps batch * 16 + batch * keys * 44 bytes out of memory
-// drawing : a block's scores, 16 queries of a head by 64 keys at a time
-//                           keys 0..63   64..127      128..191     ...
-//                         +------------+------------+------------+-----+
-//           queries 0..15 | warps 0..3 | warps 0..3 | warps 0..3 | ... |
-//                         +------------+------------+------------+-----+
-//           Each of 4 warps has 16 keys of a tile.
+// drawing : a block's scores, 16 queries of a head by 128 keys at a time
+//                           keys 0..127   128..255     256..383     ...
+//                         +-------------+------------+------------+-----+
+//           queries 0..15 | warps 0..3  | warps 0..3 | warps 0..3 | ... |
+//                         +-------------+------------+------------+-----+
+//           Each of 4 warps has 32 keys of a tile.
 //           Warp 0 joins the sums of all.
-//           39168 bytes of shared memory, each row padded by 16:
+//           76032 bytes of shared memory, each row padded by 16:
 //           queries    | 16 x 144 |  read once
-//           tile t     | keys 64 x 144 | values 64 x 144 |  place t % 2, 18432 bytes
+//           tile t     | keys 128 x 144 | values 128 x 144 |  place t % 2, 36864 bytes
 //           fetched    | 0 | 1 | 2 | 3 | ... |
 //           used       |   | 0 | 1 | 2 | ... |  softmax and sums of values in registers
 extern "C" __global__ void __launch_bounds__(128, 4)
@@ -194,11 +195,11 @@ k00_attention_without_cluster(const Half* __restrict__ q, const Half* __restrict
   constexpr int kDepth = 64;           // elements of a query and a key, in shared memory
   constexpr int kColumns = 64;         // elements of a value, in shared memory
   constexpr int kTileQueries = 16;     // queries per block
-  constexpr int kTileKeys = 64;        // keys per tile
+  constexpr int kTileKeys = 128;       // keys per tile
   constexpr int kTiles = 2;            // tiles in shared memory
   constexpr int kKeyWarps = 4;         // warps that divide the keys of a tile
   constexpr int kClusterBlocks = 1;    // blocks that divide the tiles of keys
-  constexpr int kSharedBytes = 39168;  // dynamic shared memory
+  constexpr int kSharedBytes = 76032;  // dynamic shared memory
   constexpr int kQueryTiles = 1;       // tiles of queries per head
   constexpr int kHead1Count = 2;       // extent of head_1
   constexpr int kQueryVectors = 8;     // vectors per query
@@ -208,6 +209,7 @@ k00_attention_without_cluster(const Half* __restrict__ q, const Half* __restrict
   constexpr int kBlockSize = 128;      // threads
   constexpr int kLanes = 8;            // elements that a thread accesses at once
   constexpr int kVectorBytes = 16;     // bytes per copy
+  constexpr int kTilesAhead = 1;       // tiles that are copied while one is used
   constexpr int kKeyVectors = 8;       // vectors per key
   constexpr int kKStride0 = 128;       // elements per step of axis 0 of "k", for each keys
   constexpr int kKColumns = 64;        // last axis of "k"
@@ -246,12 +248,12 @@ k00_attention_without_cluster(const Half* __restrict__ q, const Half* __restrict
   const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
-  // Loop over tiles of keys and values. The next tile is copied while one is used.
+  // Loop over tiles of keys and values. The next are copied while one is used.
   const long long key_tiles = (keys + kTileKeys - 1) / kTileKeys;
   const long long own_tiles = Cluster::CountTiles(key_tiles);
-  for (int tile = 0; tile <= own_tiles; ++tile) {
-    // The previous tile has arrived, and no thread reads the one before it anymore.
-    AwaitCopies<0>();
+  for (int tile = 0; tile < own_tiles + kTilesAhead; ++tile) {
+    // The oldest tile has arrived, and no thread reads the one before it anymore.
+    AwaitCopies<kTilesAhead - 1>();
     __syncthreads();
     if (tile < own_tiles) {
       const long long first_key = Cluster::FirstKey<Shape>(tile);
@@ -283,9 +285,9 @@ k00_attention_without_cluster(const Half* __restrict__ q, const Half* __restrict
       }
     }
     CloseCopies();
-    if (tile == 0) continue;
-    const long long first_key = Cluster::FirstKey<Shape>(tile - 1);
-    const Shape::Tile& here = memory.tiles[(tile - 1) % kTiles];
+    if (tile < kTilesAhead) continue;
+    const long long first_key = Cluster::FirstKey<Shape>(tile - kTilesAhead);
+    const Shape::Tile& here = memory.tiles[(tile - kTilesAhead) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     // The scores: matmul, mul, cast
@@ -363,6 +365,7 @@ k00_attention_many_rows(const Half* __restrict__ q, const Half* __restrict__ k,
   constexpr int kBlockSize = 32;       // threads
   constexpr int kLanes = 8;            // elements that a thread accesses at once
   constexpr int kVectorBytes = 16;     // bytes per copy
+  constexpr int kTilesAhead = 1;       // tiles that are copied while one is used
   constexpr int kKeyVectors = 8;       // vectors per key
   constexpr int kKStride0 = 128;       // elements per step of axis 0 of "k", for each keys
   constexpr int kKColumns = 64;        // last axis of "k"
@@ -401,11 +404,11 @@ k00_attention_many_rows(const Half* __restrict__ q, const Half* __restrict__ k,
   const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
-  // Loop over tiles of keys and values. The next tile is copied while one is used.
+  // Loop over tiles of keys and values. The next are copied while one is used.
   const long long key_tiles = (keys + kTileKeys - 1) / kTileKeys;
-  for (int tile = 0; tile <= key_tiles; ++tile) {
-    // The previous tile has arrived, and no thread reads the one before it anymore.
-    AwaitCopies<0>();
+  for (int tile = 0; tile < key_tiles + kTilesAhead; ++tile) {
+    // The oldest tile has arrived, and no thread reads the one before it anymore.
+    AwaitCopies<kTilesAhead - 1>();
     __syncthreads();
     if (tile < key_tiles) {
       const long long first_key = tile * kTileKeys;
@@ -437,9 +440,9 @@ k00_attention_many_rows(const Half* __restrict__ q, const Half* __restrict__ k,
       }
     }
     CloseCopies();
-    if (tile == 0) continue;
-    const long long first_key = (tile - 1) * kTileKeys;
-    const Shape::Tile& here = memory.tiles[(tile - 1) % kTiles];
+    if (tile < kTilesAhead) continue;
+    const long long first_key = (tile - kTilesAhead) * kTileKeys;
+    const Shape::Tile& here = memory.tiles[(tile - kTilesAhead) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     // The scores: matmul, mul, cast

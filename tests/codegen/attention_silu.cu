@@ -54,6 +54,7 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
   constexpr int kBlockSize = 128;         // threads
   constexpr int kLanes = 8;               // elements that a thread accesses at once
   constexpr int kVectorBytes = 16;        // bytes per copy
+  constexpr int kTilesAhead = 1;          // tiles that are copied while one is used
   constexpr int kKeyTiles = 2;            // tiles of keys and values
   constexpr int kKeyVectors = 4;          // vectors per key
   constexpr int kKeys = 80;               // keys of a head, and as many values
@@ -96,11 +97,11 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
   const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
-  // Loop over tiles of keys and values. The next tile is copied while one is used.
+  // Loop over tiles of keys and values. The next are copied while one is used.
   const int own_tiles = Cluster::CountTiles(kKeyTiles);
-  for (int tile = 0; tile <= own_tiles; ++tile) {
-    // The previous tile has arrived, and no thread reads the one before it anymore.
-    AwaitCopies<0>();
+  for (int tile = 0; tile < own_tiles + kTilesAhead; ++tile) {
+    // The oldest tile has arrived, and no thread reads the one before it anymore.
+    AwaitCopies<kTilesAhead - 1>();
     __syncthreads();
     if (tile < own_tiles) {
       const int first_key = Cluster::FirstKey<Shape>(tile);
@@ -132,9 +133,9 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
       }
     }
     CloseCopies();
-    if (tile == 0) continue;
-    const int first_key = Cluster::FirstKey<Shape>(tile - 1);
-    const Shape::Tile& here = memory.tiles[(tile - 1) % kTiles];
+    if (tile < kTilesAhead) continue;
+    const int first_key = Cluster::FirstKey<Shape>(tile - kTilesAhead);
+    const Shape::Tile& here = memory.tiles[(tile - kTilesAhead) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     // The scores: matmul, add, sigmoid, mul, mul, mul
@@ -234,6 +235,7 @@ k00_attention_many_rows(const Half* __restrict__ uvqk, const Half* __restrict__ 
   constexpr int kBlockSize = 128;         // threads
   constexpr int kLanes = 8;               // elements that a thread accesses at once
   constexpr int kVectorBytes = 16;        // bytes per copy
+  constexpr int kTilesAhead = 1;          // tiles that are copied while one is used
   constexpr int kKeyTiles = 2;            // tiles of keys and values
   constexpr int kKeyVectors = 4;          // vectors per key
   constexpr int kKeys = 80;               // keys of a head, and as many values
@@ -279,10 +281,10 @@ k00_attention_many_rows(const Half* __restrict__ uvqk, const Half* __restrict__ 
   const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
-  // Loop over tiles of keys and values. The next tile is copied while one is used.
-  for (int tile = 0; tile <= kKeyTiles; ++tile) {
-    // The previous tile has arrived, and no thread reads the one before it anymore.
-    AwaitCopies<0>();
+  // Loop over tiles of keys and values. The next are copied while one is used.
+  for (int tile = 0; tile < kKeyTiles + kTilesAhead; ++tile) {
+    // The oldest tile has arrived, and no thread reads the one before it anymore.
+    AwaitCopies<kTilesAhead - 1>();
     __syncthreads();
     if (tile < kKeyTiles) {
       const int first_key = tile * kTileKeys;
@@ -314,9 +316,9 @@ k00_attention_many_rows(const Half* __restrict__ uvqk, const Half* __restrict__ 
       }
     }
     CloseCopies();
-    if (tile == 0) continue;
-    const int first_key = (tile - 1) * kTileKeys;
-    const Shape::Tile& here = memory.tiles[(tile - 1) % kTiles];
+    if (tile < kTilesAhead) continue;
+    const int first_key = (tile - kTilesAhead) * kTileKeys;
+    const Shape::Tile& here = memory.tiles[(tile - kTilesAhead) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     // The scores: matmul, add, sigmoid, mul, mul, mul

@@ -87,6 +87,9 @@ bool RunCluster(Block& block, PtxCall& call) {
     const size_t count = call.count() - 1;
     const char* from = PlaceInCluster(block, call.Word(count));
     for (size_t i = 0; i < count; ++i) std::memcpy(call.Place<float>(i), from + 4 * i, 4);
+  } else if (call.Is("st.shared::cluster")) {
+    const unsigned bits = call.Word(1);
+    std::memcpy(PlaceInCluster(block, call.Word(0)), &bits, 4);
   } else {
     return false;
   }

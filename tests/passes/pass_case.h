@@ -21,8 +21,8 @@ namespace fusec {
 //
 // The passes of "# run:" run in this order. After a space may follow any number of options: "disable: NAME" leaves a fusion out, and
 // "index-policy: WORD", "matmul-precision: WORD", "table-storage: PATTERN=STORAGE", "table-placement: PATTERN=host", "table-cache:
-// PERCENT%", "table-cache: BYTES", "adapters: SLOTS,RANK" and "per-request: PATTERN" set that option. Instead of a graph, the expectation
-// may be "error: " and the text of the error.
+// PERCENT%", "table-cache: BYTES", "adapters: SLOTS,RANK", "per-request: PATTERN" and "in-place: OUTPUT=INPUT" set that option. Instead of
+// a graph, the expectation may be "error: " and the text of the error.
 struct PassCase {
   std::vector<std::string> passes;
   PassOptions options;
@@ -46,6 +46,8 @@ inline void SetOption(const std::string& keyword, const std::string& value, Pass
     options.table_placement.push_back(
         {value.substr(0, equals), value.substr(equals + 1) == "host"});
   }
+  if (keyword == "in-place:")
+    options.in_place.push_back({value.substr(0, value.find('=')), value.substr(value.find('=') + 1)});
   if (keyword == "per-request:") options.per_request.inputs.push_back(value);
   if (keyword == "table-cache:") {
     const double number = std::stod(value);

@@ -216,6 +216,7 @@ ArtifactContents ContentsOf(LoadedModel& model, const CompileOptions& options) {
 Result<LoadedModel> LoadModel(const CompileOptions& options) {
   ImportOptions import_options;
   import_options.dim_ranges = options.dim_ranges;
+  import_options.in_place = options.in_place;
   import_options.frozen_inputs = options.frozen_inputs;
   import_options.weights = options.weights;
   import_options.exported_with = options.exported_with;
@@ -264,6 +265,7 @@ Result<SimplifiedModel> SimplifyModel(const CompileOptions& options) {
                                 *without + " cannot multiply such numbers, sm_90a can");
   }
   manager.options.has_clusters = HaveClusters(targets);
+  manager.options.in_place = options.in_place;
   manager.dump_directory = options.dump_ir_directory;
   TableTracker tables(graph, manager.options.constant_names);
   Follow(tables, manager);

@@ -34,6 +34,7 @@ struct CompileOptions {
   std::optional<TableCache> table_cache;
   std::optional<AdapterSlots> adapters;
   PerRequest per_request;
+  std::vector<InPlace> in_place;
   std::vector<std::string> updatable;  // patterns of initializers that may get other values later
   std::set<std::string> disabled_fusions;
   std::string dump_ir_directory, dump_kernels_directory;  // "" for none

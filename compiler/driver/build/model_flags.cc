@@ -89,6 +89,21 @@ Result<AdapterSlots> ParseAdapters(const std::string& flag) {
   return adapters;
 }
 
+Result<InPlace> ParseInPlace(const std::string& flag) {
+  const size_t equals = flag.find('=');
+  const bool is_split = equals != std::string::npos && equals > 0 && equals + 1 < flag.size();
+  const InPlace parsed =
+      is_split ? InPlace{flag.substr(0, equals), flag.substr(equals + 1)} : InPlace{};
+  const auto stars = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), '*');
+  };
+  if (is_split && stars(parsed.output) <= 1 && stars(parsed.output) == stars(parsed.input))
+    return parsed;
+  return Fail(
+      ErrorKind::kUsage,
+      "--in-place " + flag + ": expected OUTPUT=INPUT, either without * or with one in both");
+}
+
 }  // namespace
 
 Result<TablePlacement> ParseTablePlacement(const std::string& flag) {
@@ -165,6 +180,10 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
     return Fail(ErrorKind::kUsage,
                 "--request-map: expected the inputs that come once per request (--per-request)");
   options.per_request = {flags.per_request, flags.request_map};
+  for (const std::string& flag : flags.in_place) {
+    FUSEC_ASSIGN(InPlace in_place, ParseInPlace(flag));
+    options.in_place.push_back(std::move(in_place));
+  }
   options.updatable = flags.updatable;
   options.round_every_op = flags.round_every_op;
   options.batch_invariant = flags.batch_invariant;

@@ -30,6 +30,7 @@ struct ModelFlags {
   std::optional<std::string> adapters;       // slots=N,rank=N
   std::vector<std::string> per_request;      // patterns of inputs
   bool request_map = false;
+  std::vector<std::string> in_place;  // OUTPUT=INPUT
 };
 
 // The value of --table-cache that gives this cache.

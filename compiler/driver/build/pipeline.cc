@@ -33,8 +33,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
                      // Constants first, so that the rewrites below see them.
                      "fold-constants",
                      "canonicalize",
-                     // Composite ops become primitives, many of which can be folded again.
-                     "decompose",
+                     "update-in-place",  // behind canonicalize, which removes empty paddings
+                     "decompose",        // makes primitives, many of which can be folded again
                      // Behind decompose: all indices are operands of gathers and scatters.
                      "index-policy",
                      "fold-constants",
@@ -105,6 +105,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
                      "eliminate-common",
                      "eliminate-dead-nodes",
                  });
+  // Before every reader gets a view of its own.
+  passes.push_back("group-heads");
   // Before chains are stacked, because products of one input are better joined side by side.
   passes.push_back("join-products");
   // On a GPU, a small batch is bound by launches. Before prologues and epilogues of products are

@@ -47,6 +47,11 @@ Result<ModelFlags> RecordedFlags(const std::string& artifact, const Json& manife
       flags.per_request = requests->per_request.inputs;
       flags.request_map = requests->per_request.is_mapped;
     }
+    for (const Json& output : manifest.at("outputs")) {
+      if (output.contains("in_place"))
+        flags.in_place.push_back(output.at("name").get<std::string>() + "=" +
+                                 output.at("in_place").get<std::string>());
+    }
     if (manifest.contains("table_cache")) flags.table_cache = manifest.at("table_cache");
     if (const auto adapters = AdaptersOf(manifest)) flags.adapters = AdaptersText(adapters->slots);
     return flags;

@@ -40,14 +40,15 @@ class HostInputs {
     HostInputs result;
     for (const TensorData& tensor : inputs) {
       const void* data = tensor.bytes();
+      void* own = nullptr;
       if (!pageable) {
         FUSEC_RUNTIME_ASSIGN(void* memory, program.device().AllocateHost(tensor.byte_count()));
         result.memory_.emplace_back(memory,
                                     [&program](void* freed) { program.device().FreeHost(freed); });
         if (tensor.byte_count() > 0) std::memcpy(memory, data, tensor.byte_count());
-        data = memory;
+        data = own = memory;
       }
-      result.tensors_.push_back({data, tensor.dims()});
+      result.tensors_.push_back({data, tensor.dims(), own, tensor.byte_count()});
     }
     return result;
   }
@@ -57,6 +58,13 @@ class HostInputs {
       FUSEC_RUNTIME_TRY(
           context.BindInput(static_cast<int>(i), tensors_[i].data, tensors_[i].dims, false));
     }
+    const runtime::Manifest& manifest = context.program().manifest();
+    for (size_t i = 0; i < manifest.outputs.size(); ++i) {
+      const int input = manifest.InputInPlaceOf(i);
+      if (input < 0 || !tensors_[input].own) continue;
+      FUSEC_RUNTIME_TRY(context.BindOutput(static_cast<int>(i), tensors_[input].own,
+                                           tensors_[input].bytes, false));
+    }
     return {};
   }
 
@@ -64,6 +72,8 @@ class HostInputs {
   struct Tensor {
     const void* data;
     std::vector<int64_t> dims;
+    void* own;  // the same memory if it was allocated here, else null
+    size_t bytes;
   };
   std::vector<Tensor> tensors_;
   std::vector<std::unique_ptr<void, std::function<void(void*)>>> memory_;

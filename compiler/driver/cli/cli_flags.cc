@@ -83,6 +83,11 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
                "with --per-request, let a call have several requests: the first dim of the inputs "
                "per request becomes `requests`, and the new input request_of_item, i64[batch], "
                "gives for each item the request that it belongs to");
+  AddRepeated(app, "--in-place", flags.in_place,
+              "let an output, such as a cache of keys, lie in the memory of an input, into which "
+              "kernels then write only the new rows; a * on both sides stands for the same text: "
+              "'present.*=past_key_values.*'",
+              "OUTPUT=INPUT");
   AddRepeated(app, "--disable-fusion", flags.disabled_fusions,
               "switch off a fusion or a rewrite of weights (fusec opt --passes=help lists them)",
               "NAME", ',');

@@ -172,7 +172,7 @@ Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, cons
     for (const auto& result : region->results) {
       const int number = numbers.at(result->name);
       Json& buffer = manifest["buffers"][static_cast<size_t>(number)];
-      buffer["kind"] = "output";
+      if (buffer["kind"] != "in_place") buffer["kind"] = "output";
       buffer["name"] = result->name;  // may differ from the name of the model's output
       outputs.push_back({{"name", result->name},
                          {"dtype", DtypeName(result->type.dtype)},

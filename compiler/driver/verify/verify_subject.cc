@@ -108,6 +108,11 @@ Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
                     ", and is verified as it is");
   }
   flags.per_request = recorded.per_request;
+  if (!flags.in_place.empty() && flags.in_place != recorded.in_place) {
+    return Fail(ErrorKind::kUsage,
+                "--in-place: " + artifact + " was compiled with another, and is verified as it is");
+  }
+  flags.in_place = recorded.in_place;
   FUSEC_TRY(
       TakeSwitch("--round-every-op", artifact, recorded.round_every_op, flags.round_every_op));
   FUSEC_TRY(

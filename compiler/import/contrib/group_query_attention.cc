@@ -111,12 +111,17 @@ class Writer {
     const std::string past = s_.Dim("past_key", 2);
     const std::string total = s_.Of("Max", Scalar("total_sequence_length"), past);
     keys_ = s_.Iota(total);
-    // The rows among the past ones and the new ones behind them: the first `start_` are past.
-    const std::string fresh = s_.Of("Add", keys_, s_.Of("Sub", past, start_));
-    const std::string place = s_.Of("Where", s_.Of("Less", keys_, start_), keys_, fresh);
-    k = Taken(s_.Of("Concat<axis = 2>", "past_key", k), place, total);
-    v = Taken(s_.Of("Concat<axis = 2>", "past_value", v), place, total);
+    const std::string more = s_.Of("Reshape", s_.Of("Sub", total, past), s_.Ints({1}));
+    const std::string pads =
+        s_.Of("Concat<axis = 0>", s_.Ints({0, 0, 0, 0, 0, 0}), more, s_.Ints({0}));
+    const std::string first = s_.Of("Reshape", start_, s_.Ints({-1}));
+    k = s_.Of("TensorScatter<axis = 2>", s_.Of("Pad", "past_key", pads), k, first);
+    v = s_.Of("TensorScatter<axis = 2>", s_.Of("Pad", "past_value", pads), v, first);
     Present(k, v);
+    // Rows behind the last position may hold anything.
+    const std::string end = s_.Of("Unsqueeze", s_.Of("Add", start_, new_), s_.Ints({1, 3}));
+    const std::string row = s_.Of("Reshape", keys_, s_.Ints({-1, 1}));
+    v = s_.Of("Where", s_.Of("Less", row, end), v, s_.Number(0, "query"));
   }
 
   // The same for a cache of C rows that holds only the last positions, at least a window of W:

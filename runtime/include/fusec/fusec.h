@@ -177,6 +177,9 @@ FUSEC_API fusec_status fusec_output_info(const fusec_program* program, int i,
  * holds the positions where a mask is true. Its dims in fusec_tensor_info are then upper bounds. 0
  * for NULL or if i is out of range. */
 FUSEC_API int fusec_output_has_run_time_dims(const fusec_program* program, int i);
+/* The index of the input in whose memory output i was compiled to lie (--in-place; see
+ * fusec_bind_output). -1 if there is none, for NULL, and if i is out of range. */
+FUSEC_API int fusec_output_in_place_of(const fusec_program* program, int i);
 FUSEC_API fusec_status fusec_symbol_info(const fusec_program* program, int i, fusec_symbol* info);
 /* The index of the input or output with this name. FUSEC_BAD_INPUT: there is none; the error lists
  * the existing names. */
@@ -281,6 +284,10 @@ FUSEC_API fusec_status fusec_bind_input(fusec_context* context, int i, const voi
  * device memory, as for fusec_bind_input, and at least as many as the dims of fusec_output_bounds
  * need. NULL with 0 bytes removes the binding; the context then keeps the result for
  * fusec_get_output.
+ * An output that was compiled to lie in the memory of an input (--in-place) may be bound to the
+ * memory that is bound to this input: a run then only writes the new rows into it. Other memory
+ * first gets a copy of the input. After an error of the data (a row behind the end of the memory),
+ * some of the new rows may be there.
  * FUSEC_BAD_USAGE: `data` is NULL and `bytes` is not 0. */
 FUSEC_API fusec_status fusec_bind_output(fusec_context* context, int i, void* data, size_t bytes,
                                          int on_device);

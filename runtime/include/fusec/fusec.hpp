@@ -77,6 +77,7 @@ struct TensorInfo {
   fusec_dtype dtype = FUSEC_F32;
   std::vector<std::string> dims;   // each "13" or an expression such as "batch*27"
   bool has_run_time_dims = false;  // of an output: `dims` are upper bounds
+  int in_place_of = -1;            // of an output: the input in whose memory it may lie
 };
 
 struct Symbol {
@@ -200,6 +201,7 @@ class Program {
     std::vector<TensorInfo> outputs = Describe(fusec_output_count(handle_), fusec_output_info);
     for (size_t i = 0; i < outputs.size(); ++i) {
       outputs[i].has_run_time_dims = fusec_output_has_run_time_dims(handle_, static_cast<int>(i));
+      outputs[i].in_place_of = fusec_output_in_place_of(handle_, static_cast<int>(i));
     }
     return outputs;
   }

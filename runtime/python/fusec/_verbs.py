@@ -89,6 +89,7 @@ def compile(
     adapters: str | Mapping[str, int] | None = None,
     per_request: str | Sequence[str] | None = None,
     request_map: bool = False,
+    in_place: Mapping[str, str] | None = None,
     updatable: str | Sequence[str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
@@ -125,6 +126,8 @@ def compile(
     per_request: names or patterns of inputs that have one row per call, shared by all items of the batch; values that depend only on them
     are computed once. request_map: a call may have several requests, and the input request_of_item, i64[batch], holds the index of the
     request of each item.
+    in_place: outputs that lie in the memory of inputs, such as caches of keys and values, into which calls then write only the new rows
+    if both are the same memory (Model.run_into): {"present.*": "past_key_values.*"}, where a * stands for the same text in both.
     updatable: patterns of initializers whose values must not influence compilation, so that fusec.refit can replace them by any others
     ("*" for all).
     disable_fusion: names of fusions and rewrites to switch off. keep_lora: do not merge LoRA adapters into their layers.
@@ -144,7 +147,7 @@ def compile(
             **_build_flags(
                 temporary, target, dims, cpu_level, freeze=freeze, matmul_precision=matmul_precision, fp8_budget=fp8_budget,
                 index_policy=index_policy, table_storage=table_storage, table_placement=table_placement, table_cache=table_cache,
-                adapters=adapters, per_request=per_request, request_map=request_map, updatable=updatable, disable_fusion=disable_fusion,
+                adapters=adapters, per_request=per_request, request_map=request_map, in_place=in_place, updatable=updatable, disable_fusion=disable_fusion,
                 keep_lora=keep_lora, round_every_op=round_every_op, batch_invariant=batch_invariant,
             ),
             "dump_ir": dump_ir,
@@ -169,7 +172,7 @@ def _build_flags(folder: str, target: Any = None, dims: Any = None, cpu_level: s
 def _model_flags(
     folder: str, freeze: Any = None, matmul_precision: str | None = None, fp8_budget: float | None = None, index_policy: str | None = None,
     table_storage: Any = None, table_placement: Any = None, table_cache: Any = None, adapters: Any = None, per_request: Any = None,
-    request_map: bool = False, updatable: Any = None, disable_fusion: Any = None, keep_lora: bool = False, round_every_op: bool = False,
+    request_map: bool = False, in_place: Any = None, updatable: Any = None, disable_fusion: Any = None, keep_lora: bool = False, round_every_op: bool = False,
     batch_invariant: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """The program's flags for those arguments that compile, shard and verify have in common."""
@@ -184,6 +187,7 @@ def _model_flags(
         "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
         "per_request": _program.listed(per_request),
         "request_map": request_map,
+        "in_place": _program.named(in_place, str),
         "updatable": [updatable] if isinstance(updatable, str) else updatable,
         "disable_fusion": _program.listed(disable_fusion),
         "keep_lora": keep_lora,
@@ -280,6 +284,7 @@ def verify(
     adapters: str | Mapping[str, int] | None = None,
     per_request: str | Sequence[str] | None = None,
     request_map: bool = False,
+    in_place: Mapping[str, str] | None = None,
     updatable: str | Sequence[str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
@@ -313,7 +318,7 @@ def verify(
             "special_values": special_values,
             **_model_flags(
                 temporary, freeze, matmul_precision, fp8_budget, index_policy, table_storage, table_placement, table_cache, adapters,
-                per_request, request_map, updatable, disable_fusion, keep_lora, round_every_op, batch_invariant,
+                per_request, request_map, in_place, updatable, disable_fusion, keep_lora, round_every_op, batch_invariant,
             ),
             "device": device,
             "per_fusion": per_fusion,

@@ -349,6 +349,8 @@ void Context::CheckOutput(size_t i, const TensorView& view) const {
   if (IsMisaligned(view)) refuse("does not start at a multiple of 16 bytes");
   if (view.is_read_only) refuse("is read-only");
   for (size_t input = 0; input < inputs_.size(); ++input) {
+    const bool is_in_place = static_cast<int>(input) == output.in_place_of;
+    if (is_in_place && view.data == inputs_[input].data) continue;
     if (Overlap(view, inputs_[input]))
       refuse("shares memory with " + program_->inputs()[input].Quoted("input"));
   }

@@ -56,6 +56,7 @@ Program::Program(const std::string& path, const std::optional<std::string>& devi
   outputs_ = Signatures(handle_, fusec_output_count(handle_), fusec_output_info);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     outputs_[i].has_run_time_dims = fusec_output_has_run_time_dims(handle_, static_cast<int>(i));
+    outputs_[i].in_place_of = fusec_output_in_place_of(handle_, static_cast<int>(i));
     has_run_time_dims_ = has_run_time_dims_ || outputs_[i].has_run_time_dims;
   }
   warned_.resize(inputs_.size());

@@ -19,6 +19,7 @@ struct TensorSignature {
   std::vector<std::string> dims;   // "13", or an expression of symbols
   nb::object key;                  // the name as an interned str, like keywords
   bool has_run_time_dims = false;  // of an output: `dims` are upper bounds
+  int in_place_of = -1;            // of an output: the input in whose memory it may lie
 
   std::string type() const;                    // "f32[batch, 13]"
   std::string Quoted(const char* what) const;  // "input "x""

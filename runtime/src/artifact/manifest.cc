@@ -6,6 +6,7 @@
 
 #include "runtime/src/artifact/bind_symbols.h"
 #include "runtime/src/artifact/dtype.h"
+#include "runtime/src/artifact/in_place.h"
 #include "runtime/src/artifact/json_reader.h"
 #include "runtime/src/artifact/manifest_hash.h"
 #include "runtime/src/artifact/run_time_sizes.h"
@@ -66,6 +67,7 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(manifest_.buffers, ReadList(root_, "buffers", [this](const JsonValue& item) {
                       return ReadBuffer(item);
                     }));
+    FUSEC_RT_TRY(CheckInPlace(manifest_, root_.where()));
     FUSEC_RT_ASSIGN(manifest_.tables, ReadTables(root_, manifest_.buffers));
     FUSEC_RT_ASSIGN(manifest_.row_caches, ReadRowCaches(root_, manifest_.buffers));
     FUSEC_RT_ASSIGN(manifest_.adapters, ReadAdapters(root_, manifest_.buffers));
@@ -143,12 +145,17 @@ class ManifestReader {
     Buffer buffer;
     FUSEC_RT_ASSIGN(buffer.name, ReadText(item, "name"));
     FUSEC_RT_ASSIGN(const int kind,
-                    ReadPosition(item, "kind", {"input", "output", "constant", "arena", "sizes"}));
-    // The buffer of run-time sizes has its own kind, so that a loader that does not support it
-    // refuses the artifact instead of taking upper bounds for sizes. Here it is treated like other
-    // outputs.
-    constexpr int kSizes = 4;
-    buffer.kind = kind == kSizes ? BufferKind::kOutput : static_cast<BufferKind>(kind);
+                    ReadPosition(item, "kind",
+                                 {"input", "output", "constant", "arena", "sizes", "in_place"}));
+    // The buffers of run-time sizes and of outputs in place have kinds of their own, so that a
+    // loader that does not support them refuses the artifact instead of taking upper bounds for
+    // sizes, or a part of an output for all of it. Here they are treated like other outputs.
+    constexpr int kSizes = 4, kInPlace = 5;
+    buffer.kind = kind >= kSizes ? BufferKind::kOutput : static_cast<BufferKind>(kind);
+    if (kind == kInPlace) {
+      FUSEC_RT_ASSIGN(const auto input, ReadInt(item, "input", 0, INT32_MAX));
+      buffer.in_place_of = static_cast<int>(input);
+    }
     FUSEC_RT_ASSIGN(buffer.dtype, ReadDtype(item));
     FUSEC_RT_ASSIGN(buffer.elements, ReadDim(item, "elements"));
     if (buffer.kind != BufferKind::kConstant) return buffer;

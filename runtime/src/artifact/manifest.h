@@ -57,6 +57,9 @@ struct Buffer {
   DimExpression elements;
   std::string tensor;    // kConstant: its name in weights.safetensors
   bool on_host = false;  // kConstant: it stays in host memory, where a GPU reads it
+  // kOutput: the buffer of the input of which steps overwrite a part to make the output, or -1. If
+  // both are bound to one memory, nothing else is copied.
+  int in_place_of = -1;
 };
 
 // The allowed values: -extent..extent-1 (kIndex), 0..extent (kLength), -1..extent-1 (kSlot).
@@ -176,6 +179,8 @@ struct Manifest {
   std::map<std::string, std::string> hashes;  // relative path -> XXH3-128, lower case hexadecimal
 
   std::vector<std::string> SymbolNames() const;
+  // The number of the input in whose memory an output lies, if both are bound to one; else -1.
+  int InputInPlaceOf(size_t output) const;
   size_t output_count() const { return outputs.size() - (has_run_time_sizes ? 1 : 0); }
 };
 

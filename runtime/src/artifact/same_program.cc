@@ -31,7 +31,8 @@ bool SameSymbols(const std::vector<Symbol>& a, const std::vector<Symbol>& b) {
 // Names are not compared, because names of constants may contain hashes of weights.
 bool SameBuffers(const std::vector<Buffer>& a, const std::vector<Buffer>& b) {
   return AllSame(a, b, [](const Buffer& x, const Buffer& y) {
-    return x.kind == y.kind && x.dtype == y.dtype && x.elements == y.elements;
+    return x.kind == y.kind && x.dtype == y.dtype && x.elements == y.elements &&
+           x.in_place_of == y.in_place_of;
   });
 }
 

@@ -151,6 +151,12 @@ Status CpuExecutor::BindTensors(const RunBindings& bindings) {
     FUSEC_RT_TRY(aligned_outputs_[i].Reserve(tensor.bytes, "an output"));
     buffer = aligned_outputs_[i].data();
   }
+  for (const TensorSignature& output : manifest_.outputs) {
+    const int input = manifest_.buffers[output.buffer].in_place_of;
+    if (input < 0 || buffers_[output.buffer] == buffers_[input]) continue;
+    std::memcpy(buffers_[output.buffer], buffers_[input],
+                static_cast<size_t>(bindings.buffer_bytes[output.buffer]));
+  }
   return {};
 }
 

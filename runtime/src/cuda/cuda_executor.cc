@@ -95,6 +95,13 @@ StatusOr<CudaExecutor::ResolvedRun> CudaExecutor::Resolve(const RunBindings& bin
   FUSEC_RT_TRY(Reserve(static_cast<size_t>(bindings.arena->bytes), run.layout));
   FUSEC_RT_ASSIGN(const std::vector<CUdeviceptr> buffers, Locate(bindings, run.layout));
   staging_.AppendCopyOfInputs(bindings, run.layout, run.operations);
+  for (const TensorSignature& output : device_.manifest().outputs) {
+    const int input = device_.manifest().buffers[output.buffer].in_place_of;
+    const auto bytes = static_cast<size_t>(bindings.buffer_bytes[output.buffer]);
+    if (input < 0 || bytes == 0 || buffers[output.buffer] == buffers[input]) continue;
+    run.operations.emplace_back(
+        CopyOperation{buffers[output.buffer], buffers[input], bytes, false});
+  }
   FUSEC_RT_TRY(AppendSteps(device_, bindings,
                            {buffers, own_.reports_address + offsetof(Reports, error)},
                            run.operations));

@@ -32,7 +32,8 @@ StatusOr<DeviceSets> CudaExecutor::CopyToDevice(std::span<const RunBindings> set
     return Fail(FUSEC_BAD_USAGE, sets.size(), " sets of inputs to measure, expected 1 to ",
                 GraphCache::kExecutables);
   }
-  FUSEC_RT_ASSIGN(DeviceSets result, DeviceSets::Copy(context_, sets, own_.stream.get()));
+  FUSEC_RT_ASSIGN(DeviceSets result,
+                  DeviceSets::Copy(context_, &device_.manifest(), sets, own_.stream.get()));
   running_symbols_.assign(sets[0].symbols.begin(), sets[0].symbols.end());
   return result;
 }

@@ -29,8 +29,11 @@ Status Enqueue(const OperationEnvironment& environment, const Operation& operati
                CUstream stream) {
   const CudaContext& context = *environment.context;
   if (const auto* copy = std::get_if<CopyOperation>(&operation)) {
-    return FUSEC_CUDA(context, Purpose(operation), cuMemcpyHtoDAsync, copy->device, copy->host,
-                      copy->bytes, stream);
+    if (!copy->from_host)
+      return FUSEC_CUDA(context, Purpose(operation), cuMemcpyDtoDAsync, copy->to, copy->from,
+                        copy->bytes, stream);
+    return FUSEC_CUDA(context, Purpose(operation), cuMemcpyHtoDAsync, copy->to,
+                      reinterpret_cast<const void*>(copy->from), copy->bytes, stream);
   }
   if (const auto* matmul = std::get_if<MatmulOperation>(&operation)) {
     return EnqueueMatmul(environment, *matmul, stream);

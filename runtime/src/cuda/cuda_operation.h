@@ -30,11 +30,13 @@ struct KernelOperation {
   std::vector<void*> ArgumentPointers() const;
 };
 
-// A copy to the GPU.
+// A copy to the GPU: of inputs from the host, or of an input to the output that lies in its memory
+// if the caller did not bind one memory to both. Host memory is page-locked; the GPU and the host
+// share one address space.
 struct CopyOperation {
-  CUdeviceptr device = 0;
-  const void* host = nullptr;  // page-locked
+  CUdeviceptr to = 0, from = 0;
   size_t bytes = 0;
+  bool from_host = true;
   bool operator==(const CopyOperation&) const = default;
 };
 

@@ -103,7 +103,7 @@ class CudaLinks : public PartLinks {
     const auto own = static_cast<CUstream>(stream);
     DeviceSets copies;
     if (on_device()) {
-      FUSEC_RT_ASSIGN(copies, DeviceSets::Copy(home(), sets, own));
+      FUSEC_RT_ASSIGN(copies, DeviceSets::Copy(home(), nullptr, sets, own));
       sets = copies.sets;
     }
     size_t next = 0;

@@ -2,8 +2,8 @@
 
 namespace fusec::runtime {
 
-StatusOr<DeviceSets> DeviceSets::Copy(const CudaContext& context, std::span<const RunBindings> sets,
-                                      CUstream stream) {
+StatusOr<DeviceSets> DeviceSets::Copy(const CudaContext& context, const Manifest* manifest,
+                                      std::span<const RunBindings> sets, CUstream stream) {
   DeviceSets result;
   const auto on_device = [&](const TensorBinding& host,
                              const char* purpose) -> StatusOr<TensorBinding> {
@@ -12,10 +12,13 @@ StatusOr<DeviceSets> DeviceSets::Copy(const CudaContext& context, std::span<cons
     result.copies.push_back(std::move(memory));
     return binding;
   };
-  result.outputs.assign(sets[0].outputs.begin(), sets[0].outputs.end());
-  for (TensorBinding& output : result.outputs) {
-    if (output.on_device) continue;
-    FUSEC_RT_ASSIGN(output, on_device(output, "an output to measure with"));
+  const auto input_of = [&](size_t output) {
+    return manifest == nullptr ? -1 : manifest->InputInPlaceOf(output);
+  };
+  std::vector<TensorBinding> shared(sets[0].outputs.begin(), sets[0].outputs.end());
+  for (size_t i = 0; i < shared.size(); ++i) {
+    if (shared[i].on_device || input_of(i) >= 0) continue;
+    FUSEC_RT_ASSIGN(shared[i], on_device(shared[i], "an output to measure with"));
   }
   for (const RunBindings& set : sets) {
     auto& inputs = result.inputs.emplace_back(set.inputs.begin(), set.inputs.end());
@@ -29,7 +32,11 @@ StatusOr<DeviceSets> DeviceSets::Copy(const CudaContext& context, std::span<cons
     }
     RunBindings& bindings = result.sets.emplace_back(set);
     bindings.inputs = inputs;  // a span; the elements do not move
-    bindings.outputs = result.outputs;
+    auto& outputs = result.outputs.emplace_back(shared);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (const int input = input_of(i); input >= 0) outputs[i] = inputs[input];
+    }
+    bindings.outputs = outputs;
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/src/artifact/manifest.h"
 #include "runtime/src/cuda/cuda_context.h"
 #include "runtime/src/executor.h"
 
@@ -10,16 +11,16 @@
 namespace fusec::runtime {
 
 // Bindings whose inputs and outputs are all in device memory, and the copies that they refer to.
-// All sets share the outputs.
+// All sets share the outputs, except those that lie in the memory of inputs.
 struct DeviceSets {
   // Copies the tensors in host memory, on the stream. The context must be current, and `sets` not
-  // empty.
-  static StatusOr<DeviceSets> Copy(const CudaContext& context, std::span<const RunBindings> sets,
-                                   CUstream stream);
+  // empty. Outputs of the manifest, if there is one, lie in the memory of inputs where they can.
+  static StatusOr<DeviceSets> Copy(const CudaContext& context, const Manifest* manifest,
+                                   std::span<const RunBindings> sets, CUstream stream);
 
   std::vector<RunBindings> sets;
-  std::vector<std::vector<TensorBinding>> inputs;  // inputs of each set; `sets` points to them
-  std::vector<TensorBinding> outputs;
+  // Those of each set; `sets` points to them.
+  std::vector<std::vector<TensorBinding>> inputs, outputs;
   std::vector<DeviceMemory> copies;
 };
 

@@ -25,10 +25,15 @@ CUDA_MEMCPY3D CopyParameters(const CopyOperation& copy) {
   parameters.Height = parameters.Depth = 1;
   parameters.srcPitch = parameters.dstPitch = copy.bytes;
   parameters.srcHeight = parameters.dstHeight = 1;
-  parameters.srcMemoryType = CU_MEMORYTYPE_HOST;
-  parameters.srcHost = copy.host;
+  if (copy.from_host) {
+    parameters.srcMemoryType = CU_MEMORYTYPE_HOST;
+    parameters.srcHost = reinterpret_cast<const void*>(copy.from);
+  } else {
+    parameters.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    parameters.srcDevice = copy.from;
+  }
   parameters.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  parameters.dstDevice = copy.device;
+  parameters.dstDevice = copy.to;
   return parameters;
 }
 
@@ -83,7 +88,7 @@ bool SameShape(const Operation& a, const Operation& b) {
   if (a.index() != b.index()) return false;
   if (const auto* copy = std::get_if<CopyOperation>(&a)) {
     const auto& other = std::get<CopyOperation>(b);
-    return copy->host == other.host && copy->device == other.device;
+    return copy->from == other.from && copy->to == other.to;
   }
   if (const auto* matmul = std::get_if<MatmulOperation>(&a))
     return *matmul == std::get<MatmulOperation>(b);

@@ -59,7 +59,8 @@ void Staging::AppendCopyOfInputs(const RunBindings& bindings, const StagingLayou
   };
   if (const size_t bytes = layout.graph_bytes; bytes > 0) {
     if (!device_.input_copy() || bytes > TensorPlaces::kMaxCopyKernelBytes) {
-      operations.emplace_back(CopyOperation{on_device_.get(), host_.get(), bytes});
+      operations.emplace_back(
+          CopyOperation{on_device_.get(), reinterpret_cast<CUdeviceptr>(host_.get()), bytes});
       return;  // no input has the place kPinnedRead
     }
     add(0, host_address_, bytes);

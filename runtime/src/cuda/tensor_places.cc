@@ -28,8 +28,10 @@ bool NamesAddress(TensorPlace place) {
          place == TensorPlace::kPinnedRead;
 }
 
-// Whether no step reads the buffer, and only kernels that permit page-locked outputs store to it.
-bool MayBeMapped(int buffer, const Target& target) {
+// Whether no step reads the buffer, and only kernels that permit page-locked outputs store to all
+// of it.
+bool MayBeMapped(int buffer, const Manifest& manifest, const Target& target) {
+  if (manifest.buffers[buffer].in_place_of >= 0) return false;
   const auto has = [buffer](const std::vector<int>& buffers) {
     return std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
   };
@@ -43,7 +45,7 @@ bool MayBeMapped(int buffer, const Target& target) {
 
 TensorPlaces::TensorPlaces(const CudaDevice& device) : device_(device) {
   for (const TensorSignature& output : device.manifest().outputs)
-    may_be_mapped_.push_back(MayBeMapped(output.buffer, device.target()));
+    may_be_mapped_.push_back(MayBeMapped(output.buffer, device.manifest(), device.target()));
 }
 
 TensorPlace TensorPlaces::PlaceOfInput(const TensorBinding& binding) const {

@@ -113,11 +113,14 @@ struct FakeGpu {
   // A copy by a graph node. As with driver 580.159, it fails if its memory was freed after the node was made.
   static Work CopyOf(const CUDA_MEMCPY3D& p) {
     void* to = reinterpret_cast<void*>(p.dstDevice);
-    const auto generations = [to, from = p.srcHost] {
+    const void* from = p.srcMemoryType == CU_MEMORYTYPE_DEVICE
+                           ? reinterpret_cast<const void*>(p.srcDevice)
+                           : p.srcHost;
+    const auto generations = [to, from] {
       return std::pair(current->generations[to], current->generations[from]);
     };
     const auto of_node = generations();
-    return [=, copy = CopyOf(to, p.srcHost, p.WidthInBytes)] {
+    return [=, copy = CopyOf(to, from, p.WidthInBytes)] {
       if (generations() != of_node) current->next_wait = CUDA_ERROR_INVALID_VALUE;
       ++current->copies;
       copy();

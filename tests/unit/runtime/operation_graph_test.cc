@@ -12,6 +12,9 @@ namespace {
 // Operations on one number in the fake GPU's memory: kernels that add, and products that consist of multiplying kernels.
 class OperationGraphTest : public testing::Test {
  protected:
+  static CopyOperation CopyOf(const void* host, size_t bytes, CUdeviceptr to = 1) {
+    return {to, reinterpret_cast<CUdeviceptr>(host), bytes};
+  }
   void SetUp() override {
     FakeGpu::current = &gpu_;
     gpu_.kernels["add"] = {
@@ -104,17 +107,17 @@ TEST_F(OperationGraphTest, FitsItsShapeOnly) {
   EXPECT_FALSE(graph.Fits({Kernel("add", 5), Kernel("add", 5)}));
   EXPECT_FALSE(graph.Fits({Kernel("add", 5), product, Kernel("add", 5)}));
   EXPECT_FALSE(graph.Fits({Kernel("add", 5), Product({3, 2})}));
-  const OperationGraph copies = Build({CopyOperation{1, &number_, 8}});
-  EXPECT_TRUE(copies.Fits({CopyOperation{1, &number_, 4}}));
-  EXPECT_FALSE(copies.Fits({CopyOperation{1, &address_, 8}}));
-  EXPECT_FALSE(copies.Fits({CopyOperation{2, &number_, 8}}));
+  const OperationGraph copies = Build({CopyOf(&number_, 8)});
+  EXPECT_TRUE(copies.Fits({CopyOf(&number_, 4)}));
+  EXPECT_FALSE(copies.Fits({CopyOf(&address_, 8)}));
+  EXPECT_FALSE(copies.Fits({CopyOf(&number_, 8, 2)}));
 }
 
 TEST_F(OperationGraphTest, LaunchesEarlyWhatWaitsBehindWhatWaits) {
   KernelOperation waits = Kernel("add", 5), plain = Kernel("multiply", 3);
   waits.dependent_launch = true;
   int64_t from = 1, to = 0;
-  const CopyOperation copy{reinterpret_cast<CUdeviceptr>(&to), &from, 8};
+  const CopyOperation copy = CopyOf(&from, 8, reinterpret_cast<CUdeviceptr>(&to));
   const OperationGraph graph =
       Build({waits, waits, plain, waits, Product({2}), waits, copy, waits, waits, waits});
   EXPECT_EQ(gpu_.programmatic_edges, 1 + 2);

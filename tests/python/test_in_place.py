@@ -1,0 +1,91 @@
+"""Outputs in the memory of inputs: a cache of keys and values to which calls add rows."""
+
+import unittest
+
+import fusec
+import numpy as np
+import onnx
+import onnx.parser
+from support import FOLDER
+
+# One layer of attention; sequence b has lengths[b] rows in the cache before a call.
+CACHED = """<ir_version: 13, opset_import: ["" : 24]>
+g (float[batch, 2, new, 8] q, float[batch, 2, new, 8] k, float[batch, 2, new, 8] v, int64[batch] lengths,
+   float[batch, 2, size, 8] past_key, float[batch, 2, size, 8] past_value)
+  => (float[batch, 2, new, 8] y, float[batch, 2, rows, 8] present_key, float[batch, 2, rows, 8] present_value)
+<int64[1] two = {2}, int64[1] three = {3}> {
+  present_key = TensorScatter<axis = 2>(past_key, k, lengths)
+  present_value = TensorScatter<axis = 2>(past_value, v, lengths)
+  all = Shape<start = 2, end = 3>(q)
+  end = Add(lengths, all)
+  y = Attention<is_causal = 0>(q, present_key, present_value, , , , end)
+}"""
+NEW, SIZE = 3, 40
+
+
+def compiled(name, **flags):
+    path = FOLDER / "cached.onnx"
+    onnx.save(onnx.parser.parse_model(CACHED), path)
+    return fusec.load(fusec.compile(path, FOLDER / name, target="cpu", cpu_level="x86-64-v3", **flags), "cpu")
+
+
+class InPlace(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.apart = compiled("cached_apart")
+        cls.together = compiled("cached_in_place", in_place={"present_*": "past_*"})
+
+    def steps(self, random, batch):
+        lengths = np.arange(batch, dtype=np.int64)
+        while lengths.max() + NEW <= SIZE:
+            yield [random.random((batch, 2, NEW, 8), np.float32) for _ in range(3)], lengths
+            lengths = lengths + NEW
+
+    def test_calls_write_their_rows_into_the_cache(self):
+        batch = 2
+        key, value = (np.full((batch, 2, SIZE, 8), np.nan, np.float32) for _ in range(2))
+        key[1, :, 0] = value[1, :, 0] = 1  # the row that sequence 1 has before the first call
+        past = [key.copy(), value.copy()]
+        y = np.empty((batch, 2, NEW, 8), np.float32)
+        for (q, k, v), lengths in self.steps(np.random.default_rng(1), batch):
+            expected, *past = self.apart(q, k, v, lengths, *past)
+            self.together.run_into((y, key, value), q, k, v, lengths, key, value)
+            np.testing.assert_allclose(y, expected, rtol=1e-5)
+            np.testing.assert_array_equal(key, past[0])
+            np.testing.assert_array_equal(value, past[1])
+        self.assertTrue(np.isnan(key[0, 0, -1]).all() and not np.isnan(y).any())
+
+    def test_other_memory_gets_a_copy(self):
+        (q, k, v), lengths = next(self.steps(np.random.default_rng(2), 2))
+        past = [np.zeros((2, 2, SIZE, 8), np.float32) for _ in range(2)]
+        before = [tensor.copy() for tensor in past]
+        _, key, value = self.together(q, k, v, lengths, *past)
+        np.testing.assert_array_equal(past, before)
+        np.testing.assert_array_equal(key[1, :, 1 : 1 + NEW], k[1])
+        np.testing.assert_array_equal(value[1, :, 1 : 1 + NEW], v[1])
+        self.assertFalse(key[1, :, 1 + NEW :].any() or key[1, :, 0].any())
+
+    def test_memory_that_overlaps_otherwise_is_refused(self):
+        (q, k, v), lengths = next(self.steps(np.random.default_rng(4), 1))
+        room = np.zeros(3 * SIZE * 8, np.float32)
+        past, shifted = room[: 2 * SIZE * 8].reshape(1, 2, SIZE, 8), room[8 : 8 + 2 * SIZE * 8].reshape(1, 2, SIZE, 8)
+        y, other = np.empty((1, 2, NEW, 8), np.float32), np.zeros((1, 2, SIZE, 8), np.float32)
+        with self.assertRaisesRegex(fusec.BadInput, 'output "present_key" shares memory with input "past_key"'):
+            self.together.run_into((y, shifted, other), q, k, v, lengths, past, other)
+
+    def test_a_full_cache_is_an_error(self):
+        (q, k, v), _ = next(self.steps(np.random.default_rng(5), 1))
+        past = [np.zeros((1, 2, SIZE, 8), np.float32) for _ in range(2)]
+        for model in (self.apart, self.together):
+            with self.assertRaisesRegex(fusec.BadInput, f"{SIZE}"):
+                model(q, k, v, np.int64([SIZE - 1]), *past)
+
+    def test_refused_outputs(self):
+        with self.assertRaisesRegex(fusec.BadUsage, 'no input is called "k_old"'):
+            compiled("cached_refused", in_place={"present_key": "k_old"})
+        with self.assertRaisesRegex(fusec.BadUsage, "new rows along an axis"):
+            compiled("cached_refused", in_place={"y": "q"})
+
+
+if __name__ == "__main__":
+    unittest.main()
