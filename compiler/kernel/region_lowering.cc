@@ -113,6 +113,10 @@ class ElementLowering : public LowerContext {
                      ArrayRef<Expr> position) override;
   Expr SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position, int bank) override;
   Expr PlaceOfCachedRow(const Expr& row, int cache) override;
+  // Like SlotFromData, for a place along the axis of operand 0.
+  Expr PlaceFromData(const Scalar& data, int operand, ArrayRef<Expr> position) {
+    return Checked(IndexValues::kSlot, data, operand, position, 0, node_->Int("axis"));
+  }
 
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
     if (auto number = index.AsConstant()) {
@@ -459,13 +463,13 @@ Expr RegionLowering::SlotAt(const Node& node, int operand, ArrayRef<Expr> place,
   return element.SlotFromData(element.Load(operand, place), operand, place, bank);
 }
 
-Exprs RegionLowering::Scattered(const Node* scatter, ArrayRef<Expr> index, Exprs target) {
-  if (!scatter) return target;
+std::pair<Exprs, CExpr> RegionLowering::Scattered(const Node* scatter, ArrayRef<Expr> index,
+                                                  Exprs target) {
+  if (!scatter) return {target, {}};
   ElementLowering element(*this, *scatter, 0, index);
-  const auto axis = static_cast<size_t>(scatter->Int("axis"));
-  target[axis] =
-      element.IndexFromData(element.Load(1, index), scatter->result()->type.shape[axis], 1, index);
-  return target;
+  Expr& place = target[static_cast<size_t>(scatter->Int("axis"))];
+  place = element.PlaceFromData(element.Load(1, index), 1, index);
+  return {target, builder_.Write(place, {}) >= 0};
 }
 
 std::vector<const Value*> RegionLowering::ViewsInPath() const {

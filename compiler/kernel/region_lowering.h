@@ -70,14 +70,15 @@ class RegionLowering {
   // a node of the region's body. The slot is an index into the first axis of operand number `bank`.
   Expr SlotAt(const Node& node, int operand, ArrayRef<Expr> place, int bank);
   // `target`, moved along the axis to the checked index of update `index` of `scatter`, a
-  // scatter_elements; unchanged if that is null.
-  Exprs Scattered(const Node* scatter, ArrayRef<Expr> index, Exprs target);
+  // scatter_elements in place; unchanged if that is null. The second is the condition on which
+  // there is such an element; empty if there always is.
+  std::pair<Exprs, CExpr> Scattered(const Node* scatter, ArrayRef<Expr> index, Exprs target);
   // The local that holds element `index` of `value`, or null.
   const Scalar* Known(const Value* value, ArrayRef<Expr> index) const;
   // Writes a store of `scalar` to element `index` of result number `output` of the region.
-  // `offsets` name the offsets at which parts begin.
+  // `offsets` name the offsets at which parts begin. Nothing is stored unless the condition holds.
   void Store(int output, ArrayRef<Expr> index, const Scalar& scalar,
-             ArrayRef<SizeName> offsets = {});
+             ArrayRef<SizeName> offsets = {}, const CExpr& condition = {});
   // The number of loads inside the loop over the lanes: those for all lanes at once, and those for
   // single lanes.
   struct Loads {
@@ -109,7 +110,7 @@ class RegionLowering {
   // together with the function `store`.
   void StoreElement(const std::string& buffer, const ElementType& type, ShapeRef shape,
                     const Expr& position, const CExpr& value, const char* store,
-                    const SizeNames& names);
+                    const SizeNames& names, const CExpr& condition = {});
   // `buffer[position]`, or an element of a vector that is loaded for all lanes.
   CExpr Load(const CExpr& buffer, const ElementType& type, ShapeRef shape, const Expr& position,
              const SizeNames& names);

@@ -40,9 +40,9 @@ CExpr RegionLowering::Load(const CExpr& buffer, const ElementType& type, ShapeRe
   builder_.Use("vector.cuh");
   const CExpr lane = builder_.lanes()->variable;
   const CExpr& lanes = builder_.lanes()->count_name;
-  const CExpr pair = in_pairs ? builder_.expressions().Constant("lanes_per_byte", 2,
-                                                                "elements that share a byte")
-                              : CExpr();
+  const CExpr pair =
+      in_pairs ? builder_.expressions().Constant("lanes_per_byte", 2, "elements that share a byte")
+               : CExpr();
   const CExpr count = in_pairs ? lanes / pair : lanes;
   const CExpr vector = builder_.Let(
       VectorType(type.name, count), names.subject + "_vector",
@@ -72,29 +72,36 @@ std::optional<Expr> RegionLowering::VectorBase(const Expr& position, ShapeRef sh
 }
 
 void RegionLowering::Store(int output, ArrayRef<Expr> index, const Scalar& scalar,
-                           ArrayRef<SizeName> offsets) {
+                           ArrayRef<SizeName> offsets, const CExpr& condition) {
   const Value* result = region_.result(output);
   const std::string buffer = builder_.Buffer(result, /*written=*/true).word();
   SizeNames names = PlaceIn(buffer, result->type.shape);
   names.offsets = offsets;
   StoreElement(buffer, ElementType::InMemory(result->type.dtype), result->type.shape,
                Linearize(index, result->type.shape, builder_.ranges()),
-               ToMemory(scalar.value, result->type.dtype), "StoreVector", names);
+               ToMemory(scalar.value, result->type.dtype), "StoreVector", names, condition);
 }
 
 void RegionLowering::StoreElement(const std::string& buffer, const ElementType& type,
                                   ShapeRef shape, const Expr& position, const CExpr& value,
-                                  const char* store, const SizeNames& names) {
+                                  const char* store, const SizeNames& names,
+                                  const CExpr& condition) {
+  const auto conditional = [&](Statement statement) {
+    return condition.empty() ? statement : Statement::If(condition, {std::move(statement)});
+  };
   const auto base =
       builder_.AtLanes() ? VectorBase(position, shape, kVectorBytes / type.bytes) : std::nullopt;
-  if (!base) return builder_.Assign(CExpr(buffer)[builder_.Write(position, names)], value);
+  if (!base) {
+    const CExpr place = CExpr(buffer)[builder_.Write(position, names)];
+    return builder_.Append(conditional(Statement::Assign(place, value)));
+  }
   const CExpr& lanes = builder_.lanes()->count_name;
   const std::string vector = builder_.Unique(buffer + "_vector");
   builder_.Use("vector.cuh");
   builder_.BeforeLanes(Statement::Declare(VectorType(type.name, lanes), vector));
   builder_.Assign(CExpr(vector).Dot("at")[builder_.lanes()->variable], value);
-  builder_.AfterLanes(
-      Statement::Call(Call(store, {PointerTo(builder_, buffer, *base, names), vector})));
+  builder_.AfterLanes(conditional(
+      Statement::Call(Call(store, {PointerTo(builder_, buffer, *base, names), vector}))));
 }
 
 }  // namespace fusec

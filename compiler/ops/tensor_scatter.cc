@@ -17,30 +17,22 @@
 namespace fusec {
 namespace {
 
-// The number of the first row, with negative ones counted from the end: an index error where it is
-// outside the axis, and in a circular cache also if there are more new rows than places.
-Value* FirstRow(Formula& f, const Node& node, Value*& all_rows) {
-  const int64_t axis = node.Int("axis");
-  all_rows = f.Iota(0, node.operand(0)->type.shape[axis]);
-  Value* first = f.GatherOrFail(all_rows, node.operand(2));
-  if (node.Int("circular") == 0) return first;
-  Value* last = SizeOf(f, node.operand(1)->type.shape[axis] - 1);
-  return f.Add(first, f.Sub(f.GatherOrFail(all_rows, last), last));
-}
-
 // The result as a choice between the data and the rows, for each element.
 Value* Chosen(const Node& node, Builder& builder) {
   Formula f(builder);
-  Value *data = node.operand(0), *rows = node.operand(1), *all_rows = nullptr;
+  Value *data = node.operand(0), *rows = node.operand(1);
   const int64_t axis = node.Int("axis");
   const int rank = data->type.rank();
   const Expr& capacity = data->type.shape[axis];
   const Expr& count = rows->type.shape[axis];
-  Value* first = FirstRow(f, node, all_rows);
-  if (node.Int("circular") == 0) {
-    Value* before_last = SizeOf(f, count - 1);
+  // Look-ups of places check that the first and the last row have one, or in a circular cache, that
+  // there are as many places as new rows.
+  Value *all_rows = f.Iota(0, capacity), *before_last = SizeOf(f, count - 1);
+  Value* first = f.GatherOrFail(all_rows, node.operand(2));
+  if (node.Int("circular") == 0)
     first = f.Sub(f.GatherOrFail(all_rows, f.Add(first, before_last)), before_last);
-  }
+  else
+    first = f.Add(first, f.Sub(f.GatherOrFail(all_rows, before_last), before_last));
   Value* offset = f.Sub(f.AlongAxis(all_rows, axis, rank), f.AlongAxis(first, 0, rank), "row");
   Value* zero = f.Number(0, Dtype::kI64);
   Value* is_before = f.Make(OpKind::kLess, {offset, zero});
@@ -57,20 +49,27 @@ Value* Chosen(const Node& node, Builder& builder) {
   return f.Where(is_new, updated, data);
 }
 
-// The result as the new rows in the memory of the data.
+// The result as the new rows in the memory of the data. If the first row is outside the axis, all
+// rows are, so that none is stored.
 Value* ScatteredInPlace(const Node& node, Builder& builder) {
   Formula f(builder);
-  Value *data = node.operand(0), *rows = node.operand(1), *all_rows = nullptr;
+  Value *data = node.operand(0), *rows = node.operand(1), *start = node.operand(2);
   const int64_t axis = node.Int("axis");
+  const bool is_circular = node.Int("circular") != 0;
   const int rank = data->type.rank();
   const Expr& capacity = data->type.shape[axis];
-  Value* first = f.AlongAxis(FirstRow(f, node, all_rows), 0, rank);
-  Value* row = f.Add(first, f.AlongAxis(f.Iota(0, rows->type.shape[axis]), axis, rank));
-  if (node.Int("circular") != 0) {
-    Value* size = SizeOf(f, capacity);
-    Value* is_behind = f.Make(OpKind::kGreaterOrEqual, {row, size});
-    row = f.Where(is_behind, f.Sub(row, size), row);
-  }
+  const Expr& count = rows->type.shape[axis];
+  Value *size = SizeOf(f, capacity), *zero = f.Number(0, Dtype::kI64);
+  Value* first = f.Where(f.Make(OpKind::kLess, {start, zero}), f.Add(start, size), start);
+  Value* is_good = f.Make(OpKind::kAnd, {f.Make(OpKind::kGreaterOrEqual, {first, zero}),
+                                         f.Make(OpKind::kLess, {first, size})});
+  if (is_circular)
+    is_good =
+        f.Make(OpKind::kAnd, {is_good, f.Make(OpKind::kLessOrEqual, {SizeOf(f, count), size})});
+  first = f.Where(is_good, first, SizeOf(f, is_circular ? capacity * 2 : capacity));
+  Value* row = f.Add(f.AlongAxis(first, 0, rank), f.AlongAxis(f.Iota(0, count), axis, rank));
+  if (is_circular)
+    row = f.Where(f.Make(OpKind::kGreaterOrEqual, {row, size}), f.Sub(row, size), row);
   return f.Make(OpKind::kScatterElements, {data, f.Expand(row, rows->type.shape), rows},
                 {{"axis", axis}, {"reduction", std::string("none")}, {kInPlace, int64_t{1}}});
 }

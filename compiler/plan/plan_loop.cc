@@ -47,8 +47,9 @@ class LoopPlanner {
     for (const LoopSegment& segment : group.segments) {
       const auto place = PlaceOfPart(builder_, region_.result(segment.output), segment.offset,
                                      ModelName(segment.value->name));
-      const Exprs to = lowering_.Scattered(segment.scatter, index, Shifted(index, segment.offset));
-      lowering_.Store(segment.output, to, lowering_.Evaluate(segment.value, index), place);
+      const auto [to, when] =
+          lowering_.Scattered(segment.scatter, index, Shifted(index, segment.offset));
+      lowering_.Store(segment.output, to, lowering_.Evaluate(segment.value, index), place, when);
     }
   }
 
@@ -188,8 +189,7 @@ class LoopPlanner {
   }
   Shape Inner(ShapeRef shape) const { return Shape(shape.begin() + segments_.lead, shape.end()); }
 
-  // Rows are the leading dims that all segments share. Each group of segments loops over its own
-  // inner dims.
+  // Rows are the leading dims that all segments share; each group loops over its own inner dims.
   void PlanRows() {
     if (builder_.target() == TargetKind::kCpu)
       PlanCpuRows();

@@ -73,12 +73,17 @@ class InPlace(unittest.TestCase):
         with self.assertRaisesRegex(fusec.BadInput, 'output "present_key" shares memory with input "past_key"'):
             self.together.run_into((y, shifted, other), q, k, v, lengths, past, other)
 
-    def test_a_full_cache_is_an_error(self):
+    def test_a_full_cache_is_an_error_and_keeps_its_rows(self):
         (q, k, v), _ = next(self.steps(np.random.default_rng(5), 1))
-        past = [np.zeros((1, 2, SIZE, 8), np.float32) for _ in range(2)]
-        for model in (self.apart, self.together):
-            with self.assertRaisesRegex(fusec.BadInput, f"{SIZE}"):
-                model(q, k, v, np.int64([SIZE - 1]), *past)
+        y = np.empty((1, 2, NEW, 8), np.float32)
+        for start in (SIZE - 1, SIZE, SIZE + 70, -SIZE - 1):
+            past = [np.ones((1, 2, SIZE, 8), np.float32) for _ in range(2)]
+            with self.assertRaisesRegex(fusec.BadInput, "outside"):
+                self.apart(q, k, v, np.int64([start]), *past)
+            with self.assertRaisesRegex(fusec.BadInput, "outside"):
+                self.together.run_into((y, *past), q, k, v, np.int64([start]), *past)
+            for tensor in past:
+                self.assertTrue((tensor[:, :, : SIZE - 1] == 1).all())
 
     def test_refused_outputs(self):
         with self.assertRaisesRegex(fusec.BadUsage, 'no input is called "k_old"'):
