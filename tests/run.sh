@@ -2,11 +2,11 @@
 # Sets up, builds and runs all tests. Ends with "N passed, N failed": GoogleTest cases, node tests of ONNX, lint scripts.
 #   usage: tests/run.sh               everything, as users build it
 #          tests/run.sh --sanitize    serving tests again, the runtime and the CPU kernels built with AddressSanitizer and
-#                                     UndefinedBehaviorSanitizer; then tests/run.sh --threads
+#                                     UndefinedBehaviorSanitizer
 #          tests/run.sh --threads     serving tests again, the runtime and the CPU kernels built with ThreadSanitizer
 #          tests/run.sh --sanitize-compiler
 #                                     unit, pass and error tests again, fusec built with AddressSanitizer and UndefinedBehaviorSanitizer
-#          tests/run.sh --nightly     the latter; pages of fusec report in a headless Chromium, and the Debian packages by lintian, both installed where missing;
+#          tests/run.sh --nightly     the latter two; pages of fusec report in a headless Chromium, and the Debian packages by lintian, both installed where missing;
 #                                     the suite's models in float16 on the CPU;
 #                                     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter;
 #                                     all kernels of products and all faults of them by the emulation of a GPU; a tenth of the graphs
@@ -45,6 +45,7 @@ case ${1:-} in
   FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=thread" build_fusec "$folder" serving_tests
   ;;
 --nightly)
+  "$0" --threads
   "$0" --sanitize-compiler
   build_fusec "$folder" fusec property_tests passes_tests unit_tests serving_tests end_to_end_tests model_judge index_claims
   command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium
@@ -90,5 +91,4 @@ if sys.argv[2] != "0":
     failed = max(failed, 1)
 print(f"{passed} passed, {failed} failed")
 PYTHON
-[ "${1:-}" != --sanitize ] || "$0" --threads || status=$?
 exit $status

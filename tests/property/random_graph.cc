@@ -101,6 +101,11 @@ int64_t SmallestTable(const Graph& graph, const Value* indices,
                       const std::map<std::string, int64_t>& symbols) {
   int64_t smallest = 1 << 20;
   for (const auto& node : graph.nodes) {
+    if (node->kind == OpKind::kTensorScatter && SourceOf(node->operand(2)) == indices) {
+      const auto axis = static_cast<size_t>(node->Int("axis"));
+      const Expr places = node->operand(0)->type.shape[axis] - node->operand(1)->type.shape[axis] + 1;
+      smallest = std::min(smallest, std::max<int64_t>(places.Evaluate(symbols).value(), 1));
+    }
     const bool has_tuples = node->kind == OpKind::kScatterND;
     const bool has_axis = node->kind == OpKind::kGather || node->kind == OpKind::kScatterElements;
     if ((!has_axis && !has_tuples) || SourceOf(node->operand(1)) != indices) continue;

@@ -95,11 +95,9 @@ const float* CpuMatmulWeights::Widened(fusec_dtype dtype, std::span<const std::b
   return values.data();
 }
 
-const CpuMatmulWeights::Short& CpuMatmulWeights::ShortWeights(const HostMatmul& call) {
-  const std::lock_guard lock(mutex_);
+CpuMatmulWeights::Short CpuMatmulWeights::Widen(const HostMatmul& call) {
   const int64_t n = call.sizes.n, k = call.sizes.k;
-  Short& weights = short_[{call.b, call.transpose_b, n, k}];
-  if (!weights.sums.empty()) return weights;
+  Short weights;
   weights.values.resize(k * n);
   weights.sums.resize(n);
   const auto* b = static_cast<const int8_t*>(call.b);
@@ -110,6 +108,13 @@ const CpuMatmulWeights::Short& CpuMatmulWeights::ShortWeights(const HostMatmul& 
       weights.sums[i] += weight;
     }
   }
+  return weights;
+}
+
+const CpuMatmulWeights::Short& CpuMatmulWeights::ShortWeights(const HostMatmul& call) {
+  const std::lock_guard lock(mutex_);
+  Short& weights = short_[{call.b, call.transpose_b, call.sizes.n, call.sizes.k}];
+  if (weights.sums.empty()) weights = Widen(call);
   return weights;
 }
 
@@ -202,9 +207,10 @@ bool CpuMatmul::RunWidened(int step, const CpuMatmulCall& call, int threads) {
 bool CpuMatmul::RunShort(int step, const CpuMatmulCall& call, int threads) {
   constexpr int64_t kMostTerms = (1 << 24) / (128 * 128);  // whose sum f32 represents
   const MatmulSizes& s = call.matmul.sizes;
-  if (call.constant_b.empty() || call.matmul.bias || call.matmul.addend ||
-      call.matmul.activation != Activation::kNone)
+  if (call.matmul.bias || call.matmul.addend || call.matmul.activation != Activation::kNone)
     return false;
+  const bool is_constant = !call.constant_b.empty();
+  CpuMatmulWeights::Short own;  // of a matrix that is not constant
   const int64_t parts = std::max<int64_t>(1, (s.k + kMostTerms - 1) / kMostTerms);
   wide_d_.resize(std::max<size_t>(wide_d_.size(), s.m * s.n));
   for (int64_t i = 0; i < s.batch * parts; ++i) {
@@ -212,7 +218,8 @@ bool CpuMatmul::RunShort(int step, const CpuMatmulCall& call, int threads) {
     const int64_t first = s.k * part / parts, terms = s.k * (part + 1) / parts - first;
     HostMatmul one = call.matmul;
     one.b = static_cast<const int8_t*>(one.b) + matrix * s.b_stride;
-    const CpuMatmulWeights::Short& weights = weights_.ShortWeights(one);
+    if (!is_constant && part == 0) own = CpuMatmulWeights::Widen(one);
+    const CpuMatmulWeights::Short& weights = is_constant ? weights_.ShortWeights(one) : own;
     const auto* a = static_cast<const uint8_t*>(one.a) + matrix * s.a_stride;
     wide_a_.resize(std::max<size_t>(wide_a_.size(), s.m * terms));
     ParallelFor(threads, s.m, [&](int64_t begin, int64_t end) {
@@ -230,7 +237,7 @@ bool CpuMatmul::RunShort(int step, const CpuMatmulCall& call, int threads) {
     wide.matmul.a = wide_a_.data();
     wide.matmul.b = values;
     wide.matmul.d = wide_d_.data();
-    wide.constant_b = std::as_bytes(std::span(values, terms * s.n));
+    if (is_constant) wide.constant_b = std::as_bytes(std::span(values, terms * s.n));
     if (!Run(step, wide, threads)) return false;
     ParallelFor(threads, s.m, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {

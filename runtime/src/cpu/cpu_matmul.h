@@ -22,11 +22,13 @@ class CpuMatmulWeights {
   PackedWeights& packed() { return packed_; }
   // A constant f16 or bf16 buffer converted to f32, once.
   const float* Widened(fusec_dtype dtype, std::span<const std::byte> constant);
-  // A constant matrix b of i8 as f32[k, n], and the sums of its columns, computed once.
+  // A matrix b of i8 as f32[k, n], and the sums of its columns.
   struct Short {
     std::vector<float> values;
     std::vector<int32_t> sums;
   };
+  static Short Widen(const HostMatmul& call);
+  // The same of a constant one, computed once.
   const Short& ShortWeights(const HostMatmul& call);
   // A constant f32 matrix b in the layout of PackPanels, packed once.
   const float* Panels(const HostMatmul& call);
