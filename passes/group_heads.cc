@@ -67,8 +67,10 @@ class Grouping {
     const Shape& all = parts_.scores->result()->type.shape;  // [batch, heads, queries, keys]
     const Shape& of_keys = keys->matrices->type.shape;
     const Shape& of_values = values->matrices->type.shape;
-    if (of_keys[0] != all[0] || of_values[0] != all[0] || of_keys[1] != of_values[1])
-      return nullptr;
+    const Shape& of_queries = parts_.scores->operand(0)->type.shape;
+    if (of_keys[0] != all[0] || of_values[0] != all[0] || of_keys[1] != of_values[1] ||
+        of_queries[0] != all[0] || of_queries[1] != all[1])
+      return nullptr;  // some are broadcast
     heads_ = keys->heads;
     groups_ = of_keys[1];
     queries_ = all[2];

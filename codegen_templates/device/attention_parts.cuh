@@ -115,8 +115,8 @@ __device__ __forceinline__ bool JoinKeyParts(AttentionSums<Shape>& sums,
     joined = &parts.warps[0];
     for (int i = kBlocks * threadIdx.x + Cluster::Number(); i < queries * Shape::kColumns;
          i += kBlocks * Shape::kThreads) {
-      JoinColumn<kSoftmax, kBlocks>(parts.block, of_block, i / Shape::kColumns,
-                                    i % Shape::kColumns, parts.warps[0], in_first_block);
+      JoinColumn<kSoftmax, kBlocks>(parts.block, of_block, i / Shape::kColumns, i % Shape::kColumns,
+                                    parts.warps[0], in_first_block);
     }
     AwaitCluster();  // a block must not exit while another one reads its shared memory
   }

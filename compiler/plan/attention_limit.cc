@@ -213,7 +213,8 @@ bool DeclareUsedRows(RegionLowering& lowering, const AttentionParts& parts,
   builder.Blank();
   builder.Comment("The rows of the cache that are in use. No query sees later keys.");
   const auto declare = [&](const char* name, const RowLimit& limit, const CExpr& least) {
-    const CExpr rows = lowering.Evaluate(limit.value, limit.index).value + limit.plus;
+    const CExpr bound = lowering.Evaluate(limit.value, limit.index).value;
+    const CExpr rows = limit.plus == 0 ? bound : bound + limit.plus;
     const CExpr count = builder.Write(extents.keys, Only(extents.keys_name));
     const CExpr most = Min(Cast("long long", rows), Cast("long long", count));
     const CExpr both = Call("max", {most, Cast("long long", least)});
