@@ -10,6 +10,7 @@
 #include "compiler/import/contrib/contrib_ops.h"
 #include "compiler/import/function_import.h"
 #include "compiler/import/loop_import.h"
+#include "compiler/import/loop_recurrence.h"
 #include "compiler/import/loop_unroll.h"
 #include "compiler/import/names.h"
 #include "compiler/import/narrow_types.h"
@@ -259,21 +260,29 @@ class NodeImporter {
     }
   }
 
-  // Loops over embedding bags become one op; other loops of a known length are unrolled.
+  // Loops over independent steps, over the steps of a recurrent cell, and over embedding bags become
+  // a few ops; other loops of a known length are unrolled.
   Result<void> ImportLoop() {
     ValueList results;
+    const Result<void> cell = ImportRecurrentLoop(node_, context_, state_, scope_, results);
+    if (cell) {
+      SetResults(results);
+      return {};
+    }
     if (node_.op_type() == "Loop") {
       const Problems before = state_.problems;
       onnx::NodeProto copy = node_;
       const Result<void> bags = fusec::ImportLoop(copy, state_, scope_, results);
-      if (bags || !CanUnroll(node_, context_, state_, scope_)) {
-        FUSEC_TRY(bags);
+      if (bags) {
         SetResults(results);
         return {};
       }
+      if (!CanUnroll(node_, context_, state_, scope_))
+        return cell.error().message.empty() ? bags : cell;
       state_.problems = before;
       results.clear();
     } else if (!CanUnroll(node_, context_, state_, scope_)) {
+      if (!cell.error().message.empty()) return cell;
       return ModelError("the length that it scans is not a constant, which fusec does not support");
     }
     state_.builder.set_provenance({OriginOf(node_)});

@@ -131,8 +131,8 @@ class LoopImporter {
     if (number && number->IsConstant(0) && value->type.rank() <= 1)
       return LoopTerm{.kind = Kind::kCounter};
     return ModelError("it carries \"" + name +
-                      "\" from iteration to iteration, expected only a counter from 0 and an empty "
-                      "sequence");
+                      "\" from iteration to iteration, expected only a counter from 0, an empty "
+                      "sequence, or the states of a GRU, LSTM or RNN");
   }
 
   Result<void> CheckCondition(const LoopTerm& condition) const {

@@ -90,6 +90,8 @@ void SpellDomains(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, in
     if (node.domain() == "ai.onnx") node.clear_domain();
     if (node.domain().empty() && IsOnnxruntimesOp(node, opset))
       node.set_domain(std::string(kContribDomain));
+    if (node.domain().empty() && IsContribOp(std::string(kTensorFlowDomain), node.op_type()))
+      node.set_domain(std::string(kTensorFlowDomain));
     for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
       if (attribute.has_g()) SpellDomains(*attribute.mutable_g()->mutable_node(), opset);
       for (onnx::GraphProto& graph : *attribute.mutable_graphs()) {

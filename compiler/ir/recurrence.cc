@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "compiler/ir/op_def.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -11,6 +12,7 @@ namespace fusec {
 namespace {
 
 constexpr std::optional<double> kNone;
+constexpr int64_t kMostZeros = 65536;  // initial states of more elements are not examined
 
 // clang-format off
 const CellActivation kActivations[] = {
@@ -110,6 +112,21 @@ int64_t StateBytesPerRow(const CellKind& kind, int64_t units, bool linear_before
   const bool resets_first = kind.cell == Cell::kGru && !linear_before_reset;
   const int64_t arrays = kind.cell == Cell::kLstm ? 3 : resets_first ? 4 : 2;
   return arrays * units * std::max(4, DtypeBytes(dtype));
+}
+
+bool IsZeroState(const Value* value) {
+  while (!IsConstant(value)) {
+    if (value->producer == nullptr || value->producer->operands.size() != 1 ||
+        GetOpDef(value->producer->kind).op_class != OpClass::kView)
+      return false;
+    value = value->producer->operand(0);
+  }
+  const TensorData* data = Payload(value);
+  if (data == nullptr || data->element_count() > kMostZeros) return false;
+  for (int64_t i = 0; i < data->element_count(); ++i) {
+    if (data->GetDouble(i) != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace fusec

@@ -47,6 +47,7 @@ enum RecurrenceOperand {
   kInitialState,
   kInitialCell,
   kPeepholes,
+  kUpdates,
   kRecurrenceOperands
 };
 
@@ -79,6 +80,9 @@ std::vector<std::string> ActivationNames(const std::string& text);  // splits "S
 // step exchange.
 int64_t StateBytesPerRow(const CellKind& kind, int64_t units, bool linear_before_reset,
                          Dtype dtype);
+// Whether an initial state is known to be all zeros, as the default ones of exporters are, which they
+// expand to the batch. Large constants are not examined.
+bool IsZeroState(const Value* value);
 // The most bytes that a block keeps in shared memory.
 inline constexpr int64_t kMostStateBytes = 48 * 1024;
 

@@ -2,6 +2,10 @@
 // reverse_sequence, nonzero, compress, and scatter, the old name of scatter_elements.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "compiler/ir/op_def.h"
+#include "compiler/ir/symbolic_contents.h"
 #include "compiler/ops/formula.h"
 #include "compiler/ops/places.h"
 #include "compiler/ops/view_support.h"
@@ -124,6 +128,19 @@ Result<void> ImportSpaceToDepth(ImportContext& context) {
   return f.Finish({f.Reshape(apart, {x[0], x[1] * (b * b), height, width})});
 }
 
+// Whether all elements of `lengths` are known to be `size`, as where an exporter reverses a whole
+// axis: it expands the axis's size to a length for each sequence.
+bool AreAll(const Value* lengths, const Expr& size, const Ranges& ranges) {
+  while (lengths->producer != nullptr && !lengths->type.ElementCount().IsConstant(1) &&
+         GetOpDef(lengths->producer->kind).op_class == OpClass::kView &&
+         lengths->producer->operands.size() == 1)
+    lengths = lengths->producer->operand(0);
+  const auto contents = SymbolicContents(lengths, ranges);
+  return contents && !contents->empty() &&
+         std::all_of(contents->begin(), contents->end(),
+                     [&](const Expr& length) { return length == size; });
+}
+
 // Reverses the first lengths[n] elements of sequence n and keeps the others.
 Result<void> ImportReverseSequence(ImportContext& context) {
   Value* x = context.input(0);
@@ -138,6 +155,10 @@ Result<void> ImportReverseSequence(ImportContext& context) {
         x->type.ToString(), lengths->type.ToString(), time, batch));
   }
   Formula f(context);
+  if (AreAll(lengths, shape[time], context.ranges())) {
+    const int axis = static_cast<int>(time);
+    return f.Finish({f.Slice(x, axis, shape[time] - 1, shape[time], -1)});
+  }
   Value* step = f.AlongAxis(f.Iota(0, shape[time]), time, 2);
   Value* length = f.AlongAxis(f.Cast(lengths, Dtype::kI64), batch, 2);
   Value* from_end = f.Sub(f.Sub(length, f.Number(1, Dtype::kI64)), step);

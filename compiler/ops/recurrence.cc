@@ -9,6 +9,8 @@
 //             state?     [directions, batch, units], before the first step; zeros if absent
 //             cell?      [directions, batch, units], the same for the cell of an LSTM
 //             peepholes? [directions, 3 * units], from the cell of an LSTM to its gates i, o and f
+//             updates?   [steps, batch] (or [batch, steps]) of bool: at a step where it is false,
+//                        state and cell stay as they were; not together with lengths
 //   results   the states of all steps, [steps, batch, directions * units] (or [batch, steps, ..]),
 //             which are 0 after the end of a sequence; the last state and, for an LSTM, the last
 //             cell, [directions, batch, units], which are 0 for empty sequences
@@ -42,9 +44,10 @@ Result<void> CheckOperand(const InferContext& context, int i, const char* what, 
                           Dtype dtype) {
   if (!context.has_operand(i)) return {};
   const TensorType& type = context.operand(i);
-  const std::string message = fmt::format(
-      "the {} {} {}, expected {}", what, i == kLengths || i == kPeepholes ? "are" : "is",
-      type.ToString(), TensorType{dtype, Shape(shape)}.ToString());
+  const bool is_plural = i == kLengths || i == kPeepholes || i == kUpdates;
+  const std::string message =
+      fmt::format("the {} {} {}, expected {}", what, is_plural ? "are" : "is", type.ToString(),
+                  TensorType{dtype, Shape(shape)}.ToString());
   if (type.dtype != dtype || type.rank() != static_cast<int>(shape.size()))
     return ModelError(message);
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -217,6 +220,11 @@ struct RecurrenceOp {
     FUSEC_TRY(CheckOperand(context, kInitialCell, "initial cell", state, dtype));
     FUSEC_TRY(CheckOperand(context, kPeepholes, "peepholes", {directions, 3 * *units}, dtype));
     FUSEC_TRY(CheckOperand(context, kLengths, "lengths", {sizes.batch}, Dtype::kI32));
+    const Shape per_step =
+        batch_first ? Shape{sizes.batch, sizes.steps} : Shape{sizes.steps, sizes.batch};
+    FUSEC_TRY(CheckOperand(context, kUpdates, "updates", per_step, Dtype::kBool));
+    if (context.has_operand(kLengths) && context.has_operand(kUpdates))
+      return ModelError("both lengths and updates are given, expected one of them");
     FUSEC_TRY(CheckActivations(context, *kind));
     const bool is_lstm = kind->cell == Cell::kLstm;
     if (!is_lstm && (context.has_operand(kInitialCell) || context.has_operand(kPeepholes)))
@@ -256,9 +264,10 @@ struct RecurrenceOp {
         Sequence sequence(context, d, row);
         for (int64_t step = 0; step < length; ++step) {
           const int64_t time = is_reverse ? length - 1 - step : step;
-          const int64_t place =
-              (batch_first ? row * steps + time : time * batch + row) * sizes.directions + d;
-          sequence.Step(gates.reals.data() + place * columns);
+          const int64_t row_and_time = batch_first ? row * steps + time : time * batch + row;
+          const int64_t place = row_and_time * sizes.directions + d;
+          if (!context.has_input(kUpdates) || context.input(kUpdates).ints[row_and_time] != 0)
+            sequence.Step(gates.reals.data() + place * columns);
           std::copy(sequence.state().begin(), sequence.state().end(),
                     context.output(0).reals.begin() + place * sizes.units);
         }

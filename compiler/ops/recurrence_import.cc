@@ -18,8 +18,6 @@ namespace {
 // Inputs of the ONNX ops.
 enum OnnxInput { kX, kW, kR, kB, kSequenceLens, kInitialH, kInitialC, kP };
 
-constexpr int64_t kMostZeros = 65536;  // initial states of more elements are not examined
-
 // If views made x by exchanging the first two axes of a tensor, that tensor, else null. PyTorch's
 // batch_first layers transpose before an ONNX op that is not batch-first, and transpose back after
 // it.
@@ -42,23 +40,6 @@ Value* BeforeTransposition(Value* x, Formula& f, Ranges ranges) {
     value = from;
   }
   return nullptr;
-}
-
-// Whether `value` is known to be all zeros, as PyTorch's default initial states are, which it
-// expands to the batch.
-bool IsZeros(const Value* value) {
-  while (!IsConstant(value)) {
-    if (value->producer == nullptr || value->producer->operands.size() != 1 ||
-        GetOpDef(value->producer->kind).op_class != OpClass::kView)
-      return false;
-    value = value->producer->operand(0);
-  }
-  const TensorData* data = Payload(value);
-  if (data == nullptr || data->element_count() > kMostZeros) return false;
-  for (int64_t i = 0; i < data->element_count(); ++i) {
-    if (data->GetDouble(i) != 0) return false;
-  }
-  return true;
 }
 
 class RecurrenceImport {
@@ -232,7 +213,7 @@ class RecurrenceImport {
     const int64_t columns = kind_.gates * units_;
     const auto of_directions = [&](int input, bool is_state = false) -> Value* {
       Value* value = Input(input);
-      if (value == nullptr || (is_state && IsZeros(value))) return nullptr;
+      if (value == nullptr || (is_state && IsZeroState(value))) return nullptr;
       return f_.Slice(is_state ? ExchangeIfBatchFirst(value) : value, 0, first, count);
     };
     Value* of_state = nullptr;

@@ -358,6 +358,7 @@ class RecurrencePlanner : RecurrenceWriter {
     PlanSums(resets_first_ ? second_half : whole, [&] {
       ForRows([&] {
         if (rows_ > 1 || in_registers_) LetSequenceStep();
+        if (has(kUpdates)) builder_.Append(Statement::Let("bool", "is_running", IsUpdated(at_)));
         ForLanes([&] {
           if (is_lstm()) return StepLstm();
           if (is_gru) return StepGru();
@@ -410,12 +411,13 @@ class RecurrencePlanner : RecurrenceWriter {
   }
 
   CExpr IfRunning(const CExpr& value, const CExpr& otherwise) const {
-    return MayEnd() ? Conditional("is_running", value, otherwise) : value;
+    return MayEnd() || has(kUpdates) ? Conditional("is_running", value, otherwise) : value;
   }
   void FinishStep(const CExpr& state) {
-    builder_.Assign(CExpr("new_states")[InBlock()],
-                    IfRunning(state, CExpr("old_states")[InBlock()]));
-    StoreState(at_, IfRunning(state, Zero()));
+    CExpr kept = IfRunning(state, CExpr("old_states")[InBlock()]);
+    if (has(kUpdates)) kept = Local("kept_state", kept);
+    builder_.Assign(CExpr("new_states")[InBlock()], kept);
+    StoreState(at_, has(kUpdates) ? kept : IfRunning(state, Zero()));
   }
 
   void StoreZerosBehindEnds() {

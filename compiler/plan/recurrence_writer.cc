@@ -95,6 +95,12 @@ CExpr RecurrenceWriter::Load(int operand, const CExpr& position) {
   return is_half ? Call("ToFloat", {element}) : element;
 }
 
+CExpr RecurrenceWriter::IsUpdated(const CExpr& step) {
+  const Coordinate of_row{"row", Batch()}, of_step{step, Steps()};
+  const CExpr place = batch_first_ ? Position({of_row, of_step}) : Position({of_step, of_row});
+  return builder_.Buffer(lowering_.Outside(node_.operand(kUpdates)))[place];
+}
+
 CExpr RecurrenceWriter::GateInput(const CExpr& step, const CExpr& gate) {
   if (sizes_.kind->gates == 1) return Load(kGates, AtStep(step, {{"unit", Units()}}));
   return Load(kGates, AtStep(step, {{gate, Gates()}, {"unit", Units()}}));

@@ -77,6 +77,8 @@ class RecurrenceWriter {
   CExpr OfUnit() { return Position({{Direction(), 1}, {"unit", Units()}}); }
 
   CExpr Load(int operand, const CExpr& position);
+  // Whether the row's state changes at `step`; only for a node that has updates.
+  CExpr IsUpdated(const CExpr& step);
   CExpr GateInput(const CExpr& step, const CExpr& gate);
   // The buffer of result number `result`; empty if the result is not used.
   CExpr Output(int result);

@@ -322,8 +322,11 @@ void AddRecurrences(Cases& cases, Dtype dtype) {
           some(true, {kBatch}, UpTo(steps)),
           some(true, {directions, kBatch, units}, kSmall),
           some(is_lstm, {directions, kBatch, units}, kSmall),
-          some(is_lstm, {directions, 3 * units}, kSmall)};
+          some(is_lstm, {directions, 3 * units}, kSmall),
+          some(true, batch_first ? Shape{kBatch, steps} : Shape{steps, kBatch}, kTame)};
       operands[kLengths].dtype = Dtype::kI32;
+      operands[kUpdates].dtype = Dtype::kBool;
+      if (!operands[kUpdates].absent) operands[kLengths].absent = true;
       std::string chosen = activations[below(5)];
       for (size_t i = 3; i > kind.activations.size(); --i) chosen.resize(chosen.rfind(' '));
       const std::vector<double> alphas(kind.activations.size(), 0.75), betas(kind.activations.size(), 0.25);

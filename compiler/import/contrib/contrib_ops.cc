@@ -22,16 +22,24 @@ std::string NameOf(const ContribOp& op) {
   return std::string(signature.substr(0, signature.find(' ')));
 }
 
-const std::map<std::string, const ContribOp*>& AllOps() {
-  static const auto* const ops = [] {
-    auto* all = new std::map<std::string, const ContribOp*>;
-    for (const auto list : {ContribActivations(), ContribAttention(), ContribNorms(),
-                            ContribProducts(), ContribQuantized(), ContribTensors()}) {
-      for (const ContribOp& op : list) all->emplace(NameOf(op), &op);
-    }
-    return all;
-  }();
-  return *ops;
+using OpsByName = std::map<std::string, const ContribOp*>;
+
+OpsByName ByName(std::initializer_list<ArrayRef<ContribOp>> lists) {
+  OpsByName all;
+  for (const ArrayRef<ContribOp> list : lists) {
+    for (const ContribOp& op : list) all.emplace(NameOf(op), &op);
+  }
+  return all;
+}
+
+// The ops of a domain.
+const OpsByName& OpsOf(const std::string& domain) {
+  static const auto& onnxruntimes =
+      *new OpsByName(ByName({ContribActivations(), ContribAttention(), ContribNorms(),
+                             ContribProducts(), ContribQuantized(), ContribTensors()}));
+  static const auto& tensorflows = *new OpsByName(ByName({TensorFlowOps()}));
+  static const auto& none = *new OpsByName;
+  return domain == kContribDomain ? onnxruntimes : domain == kTensorFlowDomain ? tensorflows : none;
 }
 
 // The signature, with a name for every input that a node can have: "x..." stands for x0, x1, ...
@@ -99,14 +107,14 @@ Result<void> CheckOutputs(const onnx::FunctionProto& function, const onnx::NodeP
 
 std::vector<std::string> ContribOpNames() {
   std::vector<std::string> names = {std::string(kGatherBlockQuantized)};
-  for (const auto& [name, op] : AllOps()) names.push_back(name);
+  for (const auto& [name, op] : OpsOf(std::string(kContribDomain))) names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }
 
 bool IsContribOp(const std::string& domain, const std::string& op_type) {
-  return domain == kContribDomain &&
-         (op_type == kGatherBlockQuantized || AllOps().count(op_type) != 0);
+  return (domain == kContribDomain && op_type == kGatherBlockQuantized) ||
+         OpsOf(domain).count(op_type) != 0;
 }
 
 Result<void> ImportContribOp(const onnx::NodeProto& node, NodeContext& context, ImportState& state,
@@ -117,7 +125,7 @@ Result<void> ImportContribOp(const onnx::NodeProto& node, NodeContext& context, 
     for (int i = 0; i < node.output_size(); ++i) results.push_back(context.output(i));
     return {};
   }
-  const ContribOp& op = *AllOps().at(node.op_type());
+  const ContribOp& op = *OpsOf(node.domain()).at(node.op_type());
   const onnx::FunctionProto signature = Parse(op, node, "");
   FUSEC_TRY(CheckNode(op, signature, node));
   std::string statements = op.statements == nullptr ? "" : op.statements;

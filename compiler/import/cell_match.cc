@@ -1,0 +1,240 @@
+#include "compiler/import/cell_match.h"
+
+#include <algorithm>
+
+namespace fusec {
+
+namespace {
+
+using Kind = CellFactor::Kind;
+
+const CellKind& KindOf(Cell cell) {
+  return *std::find_if(CellKinds().begin(), CellKinds().end(),
+                       [&](const CellKind& known) { return known.cell == cell; });
+}
+
+// The name of an activation without parameters, or null.
+const char* ActivationName(OpKind kind) {
+  switch (kind) {
+    case OpKind::kSigmoid:
+      return "Sigmoid";
+    case OpKind::kTanh:
+      return "Tanh";
+    case OpKind::kRelu:
+      return "Relu";
+    case OpKind::kSoftplus:
+      return "Softplus";
+    case OpKind::kSoftsign:
+      return "Softsign";
+    default:
+      return nullptr;
+  }
+}
+
+class Matcher {
+ public:
+  Matcher(const CellAlgebra& algebra, const std::vector<Polynomial>& next)
+      : algebra_(algebra), next_(next) {}
+
+  std::optional<MatchedCell> Match() {
+    if (next_.size() == 1) {
+      if (auto cell = Rnn()) return cell;
+      return Gru();
+    }
+    if (next_.size() != 2) return std::nullopt;
+    if (auto cell = Lstm(0, 1)) return cell;
+    return Lstm(1, 0);
+  }
+
+ private:
+  const CellFactor& At(int number) const { return algebra_.atom(number); }
+  bool IsActivation(int number) const {
+    return At(number).kind == Kind::kActivation && ActivationName(At(number).activation);
+  }
+  std::string Name(int activation) const { return ActivationName(At(activation).activation); }
+
+  static void AddTerm(std::vector<GateTerm>& terms, const CellFactor& atom, double factor) {
+    terms.push_back({atom.value, atom.block, atom.kind == Kind::kInvariant, factor});
+  }
+
+  // Adds a term of degree 1 to a gate's sum; `left` is the left factor that a product must have.
+  bool AddLinear(GateSum& sum, int number, double factor, const Polynomial& left) const {
+    const CellFactor& atom = At(number);
+    if (atom.kind == Kind::kStep || atom.kind == Kind::kInvariant) {
+      AddTerm(sum.terms, atom, factor);
+      return true;
+    }
+    if (atom.kind != Kind::kProduct || sum.product || !(*atom.argument == left)) return false;
+    sum.product = atom.node;
+    sum.product_block = atom.block;
+    sum.product_factor = factor;
+    return true;
+  }
+
+  // The argument of a gate's activation, if it is linear.
+  std::optional<GateSum> Linear(int activation, const Polynomial& left) const {
+    GateSum sum;
+    for (const auto& [monomial, factor] : At(activation).argument->terms) {
+      if (monomial.empty()) {
+        sum.number = factor;
+      } else if (monomial.size() > 1 || !AddLinear(sum, monomial[0], factor, left)) {
+        return std::nullopt;
+      }
+    }
+    return sum;
+  }
+
+  static Polynomial State(int state) {
+    Polynomial p;
+    p.terms[{state}] = 1;
+    return p;
+  }
+
+  std::optional<MatchedCell> Rnn() const {
+    const auto activation = next_[0].Single();
+    if (!activation || !IsActivation(*activation)) return std::nullopt;
+    const auto sum = Linear(*activation, State(0));
+    if (!sum || !sum->product) return std::nullopt;
+    MatchedCell cell{&KindOf(Cell::kRnn), Name(*activation)};
+    cell.gates = {*sum};
+    return cell;
+  }
+
+  // The other factor of a monomial that has two, one of which is `factor`.
+  static std::optional<int> Other(const Monomial& monomial, int factor) {
+    if (monomial.size() != 2) return std::nullopt;
+    if (monomial[0] == factor) return monomial[1];
+    return monomial[1] == factor ? std::optional(monomial[0]) : std::nullopt;
+  }
+
+  // n + z h - z n, or h + z n - z h, whose update gate is 1 - z.
+  std::optional<MatchedCell> Gru() const {
+    if (next_[0].terms.size() != 3) return std::nullopt;
+    const int state = 0;
+    int alone = -1, plus = -1, minus = -1;  // the one of degree 1; the factors of the others
+    std::optional<int> gate;
+    for (const auto& [monomial, factor] : next_[0].terms) {
+      if (monomial.size() == 1 && factor == 1) alone = monomial[0];
+      if (const auto other = Other(monomial, state)) gate = other;
+    }
+    if (alone < 0 || !gate || !IsActivation(*gate)) return std::nullopt;
+    for (const auto& [monomial, factor] : next_[0].terms) {
+      const auto other = Other(monomial, *gate);
+      if (other && factor == 1) plus = *other;
+      if (other && factor == -1) minus = *other;
+    }
+    const bool negated = alone == state;
+    const int candidate = negated ? plus : alone;
+    if (minus != alone || plus < 0 || candidate < 0 || (negated ? state : plus) != state ||
+        !IsActivation(candidate))
+      return std::nullopt;
+    // sigmoid(-x) = 1 - sigmoid(x)
+    if (negated && At(*gate).activation != OpKind::kSigmoid) return std::nullopt;
+    auto update = Linear(*gate, State(0));
+    if (!update) return std::nullopt;
+    if (negated) Negate(*update);
+    MatchedCell cell{&KindOf(Cell::kGru), Name(*gate) + " " + Name(candidate)};
+    cell.gates = {*update, {}, {}};
+    return AddCandidate(cell, candidate, *gate) ? std::optional(cell) : std::nullopt;
+  }
+
+  static void Negate(GateSum& sum) {
+    for (GateTerm& term : sum.terms) term.factor = -term.factor;
+    sum.number = -sum.number;
+    sum.product_factor = -sum.product_factor;
+  }
+
+  // The candidate's sum: linear with a product of r h, or linear and r (product of h + bias).
+  bool AddCandidate(MatchedCell& cell, int candidate, int update) const {
+    GateSum& sum = cell.gates[2];
+    const int state = 0;
+    std::optional<int> reset;
+    const auto set_reset = [&](int number) {
+      if (reset && *reset != number) return false;
+      reset = number;
+      return IsActivation(number) && At(number).activation == At(update).activation;
+    };
+    for (const auto& [monomial, factor] : At(candidate).argument->terms) {
+      if (monomial.empty()) {
+        sum.number = factor;
+      } else if (monomial.size() == 2) {
+        const bool first = At(monomial[0]).kind == Kind::kActivation;
+        if (!set_reset(monomial[first ? 0 : 1])) return false;
+        const int other = monomial[first ? 1 : 0];
+        cell.linear_before_reset = true;
+        if (At(other).kind == Kind::kInvariant) {
+          AddTerm(cell.reset_bias, At(other), factor);
+        } else if (At(other).kind != Kind::kProduct || !AddLinear(sum, other, factor, State(0))) {
+          return false;
+        }
+      } else if (monomial.size() == 1 && At(monomial[0]).kind == Kind::kProduct) {
+        const Polynomial& left = *At(monomial[0]).argument;
+        if (left.terms.size() != 1 || left.terms.begin()->second != 1) return false;
+        const auto other = Other(left.terms.begin()->first, state);
+        if (!other || !set_reset(*other) || !AddLinear(sum, monomial[0], factor, left))
+          return false;
+      } else if (monomial.size() > 2 || !AddLinear(sum, monomial[0], factor, State(0))) {
+        return false;
+      }
+    }
+    if (!reset || !sum.product || (cell.linear_before_reset && sum.product_factor != 1))
+      return false;
+    const auto reset_sum = Linear(*reset, State(0));
+    if (!reset_sum) return false;
+    cell.gates[1] = *reset_sum;
+    return true;
+  }
+
+  // C = f c + i g, H = o h(C)
+  std::optional<MatchedCell> Lstm(int state, int memory) const {
+    if (next_[memory].terms.size() != 2 || next_[state].terms.size() != 1) return std::nullopt;
+    const int before = memory;
+    std::optional<int> forget;
+    Monomial added;
+    for (const auto& [monomial, factor] : next_[memory].terms) {
+      if (monomial.size() != 2 || factor != 1) return std::nullopt;
+      if (const auto other = Other(monomial, before)) {
+        forget = other;
+      } else {
+        added = monomial;
+      }
+    }
+    const auto& [shown, shown_factor] = *next_[state].terms.begin();
+    if (!forget || added.empty() || shown.size() != 2 || shown_factor != 1) return std::nullopt;
+    const auto shows_cell = [&](int number) {
+      return IsActivation(number) && *At(number).argument == next_[memory];
+    };
+    const int output = shows_cell(shown[0]) ? shown[1] : shown[0];
+    const int of_cell = shows_cell(shown[0]) ? shown[0] : shown[1];
+    for (const int gate : {*forget, added[0], added[1], output, of_cell}) {
+      if (!IsActivation(gate)) return std::nullopt;
+    }
+    if (!shows_cell(of_cell)) return std::nullopt;
+    const OpKind f = At(*forget).activation;
+    const bool first_is_input = At(added[0]).activation == f;
+    const int input = added[first_is_input ? 0 : 1], candidate = added[first_is_input ? 1 : 0];
+    if (At(input).activation != f || At(output).activation != f) return std::nullopt;
+    MatchedCell cell{&KindOf(Cell::kLstm),
+                     Name(*forget) + " " + Name(candidate) + " " + Name(of_cell)};
+    cell.state = state;
+    cell.cell = memory;
+    for (const int gate : {input, output, *forget, candidate}) {
+      const auto sum = Linear(gate, State(state));
+      if (!sum) return std::nullopt;
+      cell.gates.push_back(*sum);
+    }
+    return cell;
+  }
+
+  const CellAlgebra& algebra_;
+  const std::vector<Polynomial>& next_;
+};
+
+}  // namespace
+
+std::optional<MatchedCell> MatchCell(const CellAlgebra& algebra,
+                                     const std::vector<Polynomial>& next) {
+  return Matcher(algebra, next).Match();
+}
+
+}  // namespace fusec

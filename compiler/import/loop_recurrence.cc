@@ -1,0 +1,461 @@
+#include "compiler/import/loop_recurrence.h"
+
+#include <algorithm>
+
+#include "compiler/import/cell_reader.h"
+#include "compiler/import/names.h"
+#include "compiler/import/recurrent_cell.h"
+#include "compiler/import/subgraph.h"
+
+namespace fusec {
+namespace {
+
+// A carried value of the loop. kLast is not read by the body: its result is what the last step
+// gives it.
+struct Carried {
+  enum class Role { kCounter, kInvariant, kState, kLast };
+  Role role = Role::kState;
+  Value* before = nullptr;  // around the loop
+  Value* input = nullptr;   // of the body
+  Value* after = nullptr;   // in the body
+  Value* last = nullptr;    // around the loop, of a state after the last step
+};
+
+class RecurrentLoop {
+ public:
+  RecurrentLoop(const onnx::NodeProto& node, const NodeContext& context, ImportState& state,
+                Scope& scope)
+      : node_(node),
+        context_(context),
+        state_(state),
+        scope_(scope),
+        is_scan_(node.op_type() == "Scan"),
+        inner_(state.problems.path(), graph_) {
+    inner_.ranges = state.ranges;
+    inner_.opsets = state.opsets;
+    inner_.weight_match = state.weight_match;
+    graph_.symbols = state.graph.symbols;
+  }
+
+  Result<void> Run(ValueList& results) {
+    FUSEC_TRY(ReadBody());
+    FUSEC_TRY(FindRoles());
+    FUSEC_TRY(CheckConditions());
+    StepValues values(graph_, state_, inner_, trips_);
+    Declare(values);
+    if (states_.empty()) return Map(values, results);
+    inputs_.is_reverse = values.ReadBackwards();
+    FUSEC_TRY(MergeStates(values));
+    CellAlgebra algebra;
+    CellReader reader(values, inner_, algebra, inputs_.units, numbers_, StateCount());
+    std::vector<Polynomial> next = NextStates(reader);
+    std::vector<int> masks;
+    for (const Polynomial& one : next) {
+      for (const int mask : algebra.MasksIn(one)) {
+        if (std::find(masks.begin(), masks.end(), mask) == masks.end()) masks.push_back(mask);
+      }
+    }
+    if (masks.size() > 1) return NotACell("it has several masks");
+    const std::optional<int> mask = masks.empty() ? std::nullopt : std::optional(masks[0]);
+    for (size_t i = 0; mask && i < next.size(); ++i) {
+      if (CellAlgebra::Where(next[i], *mask, false).Single() != static_cast<int>(i))
+        return NotACell("its mask does not keep the state");
+      next[i] = CellAlgebra::Where(next[i], *mask, true);
+    }
+    const auto cell = MatchCell(algebra, next);
+    if (!cell) return NotACell("its formula is another one");
+    FUSEC_TRY(CheckSize(*cell));
+    std::vector<Shown> shown;
+    FUSEC_TRY(FindShown(reader, *cell, next, mask, shown));
+    if (mask) {
+      Value* updates = values.AllSteps(algebra.atom(*mask).value);
+      if (updates == nullptr)
+        return NotACell("fusec cannot compute its mask for all steps at once");
+      inputs_.updates = Formula(state_.builder).Reshape(updates, {trips_, inputs_.batch});
+    }
+    const auto initial = [&](int number) {
+      Value* before = state_of_[number]->before;
+      return IsZeroState(before) ? nullptr : before;
+    };
+    inputs_.state = initial(cell->state);
+    if (cell->kind->cell == Cell::kLstm) inputs_.cell = initial(cell->cell);
+    Node* node = AddRecurrence(*cell, inputs_, values, state_.builder);
+    if (node == nullptr)
+      return NotACell("fusec cannot compute the inputs of its gates for all steps at once");
+    return SetStates(*node, *cell, shown, results);
+  }
+
+ private:
+  // What the loop makes of each step for an output: the state, or zeros where the mask is false.
+  struct Shown {
+    bool is_masked = false;
+  };
+
+  // The results of a loop that carries no state: each step is computed by itself.
+  Result<void> Map(StepValues& values, ValueList& results) {
+    Formula f(state_.builder);
+    ValueList all;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (i < carried_.size() && carried_[i].role != Carried::Role::kLast) {
+        all.push_back(nullptr);
+        continue;
+      }
+      Shape shape = outputs_[i]->type.shape;
+      shape.insert(shape.begin(), trips_);
+      Value* steps = values.DependsOnStep(outputs_[i])
+                         ? values.AllSteps(outputs_[i])
+                         : f.Expand(values.Invariant(outputs_[i]), shape);
+      if (steps == nullptr || steps->type.shape != shape) return NotACell("");
+      all.push_back(steps);
+    }
+    return SetResults(all, results);
+  }
+
+  tl::unexpected<Error> NotACell(const std::string& what) const {
+    if (states_.empty()) return ModelError("");
+    return ModelError(
+        "it carries a state from step to step, but its step is no GRU, LSTM or RNN cell: " + what);
+  }
+
+  Result<void> ReadBody() {
+    const onnx::GraphProto* body = SubgraphOf(node_, "body");
+    scanned_ = is_scan_ ? static_cast<int>(context_.Int("num_scan_inputs", 0)) : 0;
+    const int first = is_scan_ ? 0 : 2;  // index of the first carried input
+    const int count = node_.input_size() - first - scanned_;
+    const int own = is_scan_ ? 0 : 2;   // counter and condition, inputs of a Loop's body
+    const int kept = is_scan_ ? 0 : 1;  // condition, an output of a Loop's body
+    if (!body || count < 0 || body->input_size() != own + count + scanned_ ||
+        body->output_size() != kept + node_.output_size() || node_.output_size() < count)
+      return NotACell("the numbers of its values do not match");
+    for (int i = 0; is_scan_ && i < node_.output_size() - count; ++i) {
+      if (Listed("scan_output_axes", i) != 0) return NotACell("it stacks along another axis");
+    }
+    FUSEC_TRY(FindTrips(count));
+    std::vector<Named> inputs;
+    if (!is_scan_) {
+      counter_ = graph_.AddInput("iteration", {Dtype::kI64, {}});
+      TensorData data(Dtype::kBool, {});
+      data.SetInt(0, 1);
+      inputs = {counter_, inner_.builder.Constant(std::move(data))};
+    }
+    for (int i = 0; i < count; ++i) {
+      Value* before = context_.input(first + i);
+      if (before == nullptr) return NotACell("a sequence that it carries");
+      carried_.push_back({.before = before, .input = graph_.AddInput("carried", before->type)});
+      inputs.push_back(carried_.back().input);
+    }
+    for (int i = 0; i < scanned_; ++i) {
+      FUSEC_ASSIGN(Value * element, ScanElement(count + i, i));
+      inputs.push_back(element);
+    }
+    FUSEC_ASSIGN(const std::vector<Named> outputs, InlineSubgraph(*body, inputs, inner_, scope_));
+    for (const Named& output : outputs) {
+      Value* const* tensor = std::get_if<Value*>(&output);
+      if (tensor == nullptr) return NotACell("a sequence that it makes");
+      outputs_.push_back(*tensor);
+    }
+    if (graph_.symbols.size() != state_.graph.symbols.size())
+      return NotACell("sizes that are data");
+    condition_ = is_scan_ ? nullptr : outputs_[0];
+    if (!is_scan_) outputs_.erase(outputs_.begin());
+    for (int i = 0; i < count; ++i) carried_[i].after = outputs_[i];
+    return {};
+  }
+
+  Result<void> FindTrips(int count) {
+    if (is_scan_) {
+      const Value* first = context_.input(count);
+      if (scanned_ < 1 || first == nullptr || first->type.rank() < 1 || Axis(0, *first) != 0)
+        return NotACell("an axis that is not the first");
+      trips_ = first->type.shape[0];
+      return {};
+    }
+    const Value* given = context_.input(0);
+    const auto trips = given ? KnownContents(given, state_) : std::nullopt;
+    if (!trips || trips->size() != 1) return NotACell("a number of steps that is run-time data");
+    trips_ = (*trips)[0];
+    return {};
+  }
+  int64_t Listed(const std::string& name, int i) const {
+    const std::vector<int64_t> list = context_.Ints(name);
+    return static_cast<size_t>(i) < list.size() ? list[i] : 0;
+  }
+  int64_t Axis(int i, const Value& value) const {
+    const int64_t axis = Listed("scan_input_axes", i);
+    return axis < 0 ? axis + value.type.rank() : axis;
+  }
+  // The input of the body that is an element of scan input `i`, which is input `at` of the node.
+  Result<Value*> ScanElement(int at, int i) {
+    Value* sequence = context_.input(at);
+    if (!sequence || sequence->type.rank() < 1 || Axis(i, *sequence) != 0 ||
+        !(sequence->type.shape[0] == trips_))
+      return NotACell("an axis that is not the first");
+    if (Listed("scan_input_directions", i) != 0)
+      sequence = Formula(state_.builder).Slice(sequence, 0, trips_ - 1, trips_, -1);
+    TensorType type = sequence->type;
+    type.shape.erase(type.shape.begin());
+    Value* element = graph_.AddInput("element", std::move(type));
+    elements_.emplace_back(element, sequence);
+    return element;
+  }
+
+  Result<void> FindRoles() {
+    const auto uses = graph_.CountUses();
+    for (Carried& one : carried_) {
+      const auto first = KnownContents(one.before, state_);
+      const bool begins = first && first->size() == 1 && (*first)[0].IsConstant(0);
+      const Value* after = one.after;
+      while (after->producer && after->producer->kind == OpKind::kIdentity)
+        after = after->producer->operand(0);
+      if (after == one.input) {
+        one.role = Carried::Role::kInvariant;
+      } else if (begins && one.before->type.rank() == 0 && IsInteger(one.before->type.dtype)) {
+        if (CounterShift(one.after, one.input) != 1) return NotACell("a counter");
+        one.role = Carried::Role::kCounter;
+      } else if (uses.count(one.input) == 0 && IsFloat(one.after->type.dtype) &&
+                 state_.ranges.ProvenNonNegative(trips_ - 1)) {
+        one.role = Carried::Role::kLast;
+      } else {
+        const TensorType& type = one.before->type;
+        const auto units = type.rank() == 2 ? type.shape[1].AsConstant() : std::nullopt;
+        const bool is_first = states_.empty();
+        if (!units || !IsFloat(type.dtype) || !(one.after->type == type) ||
+            !(is_first || type == states_[0]->before->type))
+          return NotACell("it also carries " + type.ToString());
+        if (is_first) {
+          inputs_.batch = type.shape[0];
+          inputs_.units = *units;
+          inputs_.dtype = type.dtype;
+        }
+        states_.push_back(&one);
+      }
+    }
+    if (states_.size() > 3) return NotACell("it carries more than two states");
+    inputs_.steps = trips_;
+    return {};
+  }
+
+  static const Value* Uncast(const Value* value) {
+    while (value->producer &&
+           (value->producer->kind == OpKind::kCast || value->producer->kind == OpKind::kIdentity))
+      value = value->producer->operand(0);
+    return value;
+  }
+  // k if `value` is input + k.
+  std::optional<int64_t> CounterShift(const Value* value, const Value* input) {
+    value = Uncast(value);
+    if (value == input) return 0;
+    const Node* add = value->producer;
+    if (!add || add->kind != OpKind::kAdd) return std::nullopt;
+    for (const int i : {0, 1}) {
+      const auto number = KnownContents(add->operand(1 - i), inner_);
+      const auto shift = number && number->size() == 1 ? (*number)[0].AsConstant() : std::nullopt;
+      if (Uncast(add->operand(i)) == input && shift) return *shift;
+    }
+    return std::nullopt;
+  }
+
+  // The loop must make all of its trips: before the first one, its condition holds if there is
+  // one; in the body, it holds at least up to the last one. Counters may be compared as f32, which
+  // is exact up to 2^24.
+  Result<void> CheckConditions() {
+    if (is_scan_) return {};
+    const Value* before = context_.input(1);
+    const bool begins = before == nullptr || Holds(before, state_, [&](const Value* less) {
+                          const auto number = Number(less, state_);
+                          return number ? number->AsConstant() : std::nullopt;
+                        });
+    const bool goes_on =
+        Holds(condition_, inner_, [&](const Value* less) -> std::optional<int64_t> {
+          // In the trip before the last one, a counter is trips - 2.
+          std::optional<int64_t> shift = CounterShift(less, counter_);
+          for (const Carried& one : carried_) {
+            if (!shift && one.role == Carried::Role::kCounter)
+              shift = CounterShift(less, one.input);
+          }
+          return shift ? std::optional(*shift - 1) : std::nullopt;
+        });
+    if (begins && goes_on) return {};
+    return NotACell("its condition may end it before its " + trips_.ToString() + " steps");
+  }
+  std::optional<Expr> Number(const Value* value, ImportState& state) {
+    value = Uncast(value);
+    for (const Carried& one : carried_) {
+      if (value == one.input && one.role == Carried::Role::kInvariant) value = Uncast(one.before);
+    }
+    const auto contents = KnownContents(value, state);
+    return contents && contents->size() == 1 ? std::optional((*contents)[0]) : std::nullopt;
+  }
+  // Whether `condition` is true, or compares values with limits that they are below: `first` gives
+  // the least k so that value < trips follows from k < 1.
+  template <class First>
+  bool Holds(const Value* condition, ImportState& state, const First& first) {
+    const auto known = KnownTensor(condition, state);
+    if (known) return known->element_count() == 1 && known->GetInt(0) != 0;
+    const Node* node = Uncast(condition)->producer;
+    if (node && node->kind == OpKind::kAnd)
+      return Holds(node->operand(0), state, first) && Holds(node->operand(1), state, first);
+    if (!node || node->kind != OpKind::kLess) return false;
+    const auto value = first(node->operand(0));
+    const auto limit = Number(node->operand(1), state);
+    return value && limit && state_.ranges.ProvenNonNegative(*limit - trips_ - *value);
+  }
+
+  void Declare(StepValues& values) {
+    if (counter_) values.DeclareCounter(counter_);
+    for (const Carried& one : carried_) {
+      if (one.role == Carried::Role::kCounter) values.DeclareCounter(one.input);
+      if (one.role == Carried::Role::kInvariant) values.DeclareInvariant(one.input, one.before);
+      if (one.role == Carried::Role::kState) values.DeclareState(one.input);
+    }
+    for (const auto& [element, sequence] : elements_) values.DeclareElement(element, sequence);
+  }
+
+  int StateCount() const { return static_cast<int>(state_of_.size()); }
+
+  // Gives states numbers. Keras carries the last output beside the state that it is equal to: both
+  // begin with zeros, and if they are equal before a step, they are equal after it.
+  Result<void> MergeStates(StepValues& values) {
+    const auto number = [&](int twin, int of) {
+      numbers_.clear();
+      state_of_.clear();
+      for (int i = 0; i < static_cast<int>(states_.size()); ++i) {
+        if (i == twin) continue;
+        numbers_[states_[i]->input] = StateCount();
+        state_of_.push_back(states_[i]);
+      }
+      if (twin >= 0) numbers_[states_[twin]->input] = numbers_[states_[of]->input];
+    };
+    const int count = static_cast<int>(states_.size());
+    for (int twin = 0; twin < count; ++twin) {
+      for (int of = 0; of < count; ++of) {
+        if (twin == of || !IsZeroState(states_[twin]->before) ||
+            !IsZeroState(states_[of]->before))
+          continue;
+        number(twin, of);
+        CellAlgebra algebra;
+        CellReader reader(values, inner_, algebra, inputs_.units, numbers_, StateCount());
+        const auto one = reader.Read(states_[twin]->after), other = reader.Read(states_[of]->after);
+        if (one.size() == 1 && one == other) return {};
+      }
+    }
+    number(-1, -1);
+    return {};
+  }
+
+  std::vector<Polynomial> NextStates(CellReader& reader) {
+    std::vector<Polynomial> next;
+    for (const Carried* one : state_of_) {
+      const auto blocks = reader.Read(one->after);
+      next.push_back(blocks.size() == 1 ? blocks[0] : Polynomial());
+    }
+    return next;
+  }
+
+  Result<void> CheckSize(const MatchedCell& cell) {
+    const int64_t bytes =
+        StateBytesPerRow(*cell.kind, inputs_.units, cell.linear_before_reset, inputs_.dtype);
+    if (bytes <= kMostStateBytes) return {};
+    return NotACell(std::to_string(inputs_.units) + " units are too many");
+  }
+
+  Result<void> FindShown(CellReader& reader, const MatchedCell& cell,
+                         const std::vector<Polynomial>& next, std::optional<int> mask,
+                         std::vector<Shown>& shown) {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (i < carried_.size() && carried_[i].role != Carried::Role::kLast) {
+        shown.push_back({});
+        continue;
+      }
+      const auto blocks = reader.Read(outputs_[i]);
+      if (blocks.size() != 1) return NotACell("it collects another value");
+      const auto at = [&](bool is_set) {
+        return mask ? CellAlgebra::Where(blocks[0], *mask, is_set) : blocks[0];
+      };
+      const bool is_zero = mask && at(false).IsZero();
+      const bool stays = !mask || at(false).Single() == cell.state;
+      if (!(at(true) == next[cell.state]) || !(is_zero || stays))
+        return NotACell("it collects another value");
+      shown.push_back({is_zero});
+    }
+    return {};
+  }
+
+  // The results of the loop, if `node` computes its states.
+  Result<void> SetStates(Node& node, const MatchedCell& cell, ArrayRef<Shown> shown,
+                         ValueList& results) {
+    Formula f(state_.builder);
+    for (Carried& one : carried_) {
+      if (one.role != Carried::Role::kState) continue;
+      const bool is_cell = cell.kind->cell == Cell::kLstm && numbers_[one.input] == cell.cell;
+      one.last = f.Reshape(node.result(is_cell ? 2 : 1), {inputs_.batch, Expr(inputs_.units)});
+    }
+    ValueList all;
+    for (const Shown& output : shown) all.push_back(StatesOf(node, output));
+    return SetResults(all, results);
+  }
+
+  // `all_steps` has the values of all steps for each output, in the order of the sequences.
+  Result<void> SetResults(ArrayRef<Value*> all_steps, ValueList& results) {
+    Formula f(state_.builder);
+    for (size_t i = 0; i < carried_.size(); ++i) {
+      const Carried& one = carried_[i];
+      if (one.role == Carried::Role::kInvariant) {
+        results.push_back(one.before);
+      } else if (one.role == Carried::Role::kCounter) {
+        Value* trips =
+            f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{trips_}}, {"scalar", int64_t{1}}});
+        results.push_back(f.Cast(trips, one.before->type.dtype));
+      } else if (one.role == Carried::Role::kLast) {
+        const Expr last = inputs_.is_reverse ? Expr(0) : trips_ - 1;
+        results.push_back(f.Reshape(f.Slice(all_steps[i], 0, last, 1), one.after->type.shape));
+      } else {
+        results.push_back(one.last);
+      }
+    }
+    for (size_t i = carried_.size(); i < all_steps.size(); ++i) {
+      const int number = static_cast<int>(i - carried_.size());
+      const bool is_turned = is_scan_ && Listed("scan_output_directions", number) != 0;
+      results.push_back(is_turned != inputs_.is_reverse
+                            ? f.Slice(all_steps[i], 0, trips_ - 1, trips_, -1)
+                            : all_steps[i]);
+    }
+    return {};
+  }
+
+  // The states of all steps in the order of the sequences, [steps, batch, units].
+  Value* StatesOf(Node& node, const Shown& shown) {
+    if (!shown.is_masked) return node.result();
+    Formula f(state_.builder);
+    Value* mask = f.Reshape(inputs_.updates, {trips_, inputs_.batch, Expr(1)});
+    return f.Where(mask, node.result(), f.Number(0, inputs_.dtype));
+  }
+
+  const onnx::NodeProto& node_;
+  const NodeContext& context_;
+  ImportState& state_;
+  Scope& scope_;
+  const bool is_scan_;
+  int scanned_ = 0;
+  Expr trips_;
+  Graph graph_;        // one iteration
+  ImportState inner_;  // of its import
+  Value* counter_ = nullptr;
+  const Value* condition_ = nullptr;
+  std::vector<Carried> carried_;
+  std::vector<Carried*> states_;
+  std::vector<std::pair<Value*, Value*>> elements_;
+  std::vector<Value*> outputs_;
+  std::vector<Carried*> state_of_;       // by number, without twins
+  DenseMap<const Value*, int> numbers_;  // of the states' inputs
+  RecurrenceInputs inputs_;
+};
+
+}  // namespace
+
+Result<void> ImportRecurrentLoop(const onnx::NodeProto& node, const NodeContext& context,
+                                 ImportState& state, Scope& scope, ValueList& results) {
+  return RecurrentLoop(node, context, state, scope).Run(results);
+}
+
+}  // namespace fusec
