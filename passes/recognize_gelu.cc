@@ -23,6 +23,9 @@ void Flatten(const Value* value, ProductParts& parts, int depth = 0) {
     parts.scale *= *number;
   } else if (node && node->kind == OpKind::kMul && depth < kDeepest) {
     for (const Value* operand : node->operands) Flatten(operand, parts, depth + 1);
+  } else if (node && node->kind == OpKind::kNeg && depth < kDeepest) {
+    parts.scale = -parts.scale;
+    Flatten(node->operand(0), parts, depth + 1);
   } else if (node && node->kind == OpKind::kDiv && ScalarConstant(node->operand(1)) &&
              depth < kDeepest) {
     parts.scale /= *ScalarConstant(node->operand(1));
@@ -56,7 +59,13 @@ class GeluMatcher {
     for (int side = 0; side < 2; ++side) {
       const Value* x = parts.factors[side];
       const Node* gate = OnePlus(parts.factors[1 - side]);
-      if (!gate || x->type != value->type) continue;
+      const Node* whole = parts.factors[1 - side]->producer;
+      if (x->type != value->type) continue;
+      // 1 + erf(x) = erfc(-x)
+      if (whole && whole->kind == OpKind::kErfc &&
+          IsScaled(whole->operand(0), -1 / std::numbers::sqrt2, x))
+        return std::pair{std::string("none"), const_cast<Value*>(x)};
+      if (!gate) continue;
       if (gate->kind == OpKind::kErf && IsScaled(gate->operand(0), 1 / std::numbers::sqrt2, x))
         return std::pair{std::string("none"), const_cast<Value*>(x)};
       if (gate->kind == OpKind::kTanh && IsCubic(gate->operand(0), x))

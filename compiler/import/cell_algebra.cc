@@ -1,12 +1,18 @@
 #include "compiler/import/cell_algebra.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace fusec {
 
 namespace {
 
 constexpr size_t kMostTerms = 64;
+constexpr double kRounding = 1e-6;  // of f32 constants: 6 times the f32 number 1/6 is 1
+
+double Snapped(double factor) {
+  return std::fabs(std::fabs(factor) - 1) < kRounding ? std::copysign(1, factor) : factor;
+}
 
 bool SameFactor(const CellFactor& a, const CellFactor& b) {
   const bool same_argument =
@@ -74,7 +80,7 @@ std::optional<Polynomial> CellAlgebra::Multiply(const Polynomial& a, const Polyn
                              std::find(both.begin(), both.end(), factor) != both.end();
         if (!repeats) both.insert(std::upper_bound(both.begin(), both.end(), factor), factor);
       }
-      Accumulate(product, both, left_factor * right_factor);
+      Accumulate(product, both, Snapped(left_factor * right_factor));
     }
   }
   return product;

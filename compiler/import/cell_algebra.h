@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -23,13 +24,14 @@ struct CellFactor {
     kInvariant,   // of `value`, which is the same at all steps
     kMask,        // of the booleans `value`, which depend on the step: 0 or 1
     kProduct,     // of the product `node`, whose left factor is `argument` and right one invariant
-    kActivation,  // `activation` of `argument`
+    kActivation,  // the function `activation` of `argument`
   };
   Kind kind = Kind::kStep;
   Value* value = nullptr;
   const Node* node = nullptr;
   int64_t block = 0;
-  OpKind activation = OpKind::kTanh;
+  std::string activation;  // of recurrence.h, with its parameters
+  double alpha = 0, beta = 0;
   std::shared_ptr<const Polynomial> argument;
 };
 

@@ -13,24 +13,6 @@ const CellKind& KindOf(Cell cell) {
                        [&](const CellKind& known) { return known.cell == cell; });
 }
 
-// The name of an activation without parameters, or null.
-const char* ActivationName(OpKind kind) {
-  switch (kind) {
-    case OpKind::kSigmoid:
-      return "Sigmoid";
-    case OpKind::kTanh:
-      return "Tanh";
-    case OpKind::kRelu:
-      return "Relu";
-    case OpKind::kSoftplus:
-      return "Softplus";
-    case OpKind::kSoftsign:
-      return "Softsign";
-    default:
-      return nullptr;
-  }
-}
-
 class Matcher {
  public:
   Matcher(const CellAlgebra& algebra, const std::vector<Polynomial>& next)
@@ -48,10 +30,18 @@ class Matcher {
 
  private:
   const CellFactor& At(int number) const { return algebra_.atom(number); }
-  bool IsActivation(int number) const {
-    return At(number).kind == Kind::kActivation && ActivationName(At(number).activation);
+  bool IsActivation(int number) const { return At(number).kind == Kind::kActivation; }
+  bool AreSame(int activation, int other) const {
+    const CellFactor &a = At(activation), &b = At(other);
+    return a.activation == b.activation && a.alpha == b.alpha && a.beta == b.beta;
   }
-  std::string Name(int activation) const { return ActivationName(At(activation).activation); }
+  void AddActivations(MatchedCell& cell, std::initializer_list<int> numbers) const {
+    for (const int number : numbers) {
+      cell.activations += (cell.activations.empty() ? "" : " ") + At(number).activation;
+      cell.alphas.push_back(At(number).alpha);
+      cell.betas.push_back(At(number).beta);
+    }
+  }
 
   static void AddTerm(std::vector<GateTerm>& terms, const CellFactor& atom, double factor) {
     terms.push_back({atom.value, atom.block, atom.kind == Kind::kInvariant, factor});
@@ -71,10 +61,10 @@ class Matcher {
     return true;
   }
 
-  // The argument of a gate's activation, if it is linear.
-  std::optional<GateSum> Linear(int activation, const Polynomial& left) const {
+  // A sum of terms of degree 1.
+  std::optional<GateSum> Linear(const Polynomial& p, const Polynomial& left) const {
     GateSum sum;
-    for (const auto& [monomial, factor] : At(activation).argument->terms) {
+    for (const auto& [monomial, factor] : p.terms) {
       if (monomial.empty()) {
         sum.number = factor;
       } else if (monomial.size() > 1 || !AddLinear(sum, monomial[0], factor, left)) {
@@ -82,6 +72,9 @@ class Matcher {
       }
     }
     return sum;
+  }
+  std::optional<GateSum> ArgumentOf(int activation, const Polynomial& left) const {
+    return Linear(*At(activation).argument, left);
   }
 
   static Polynomial State(int state) {
@@ -92,11 +85,18 @@ class Matcher {
 
   std::optional<MatchedCell> Rnn() const {
     const auto activation = next_[0].Single();
-    if (!activation || !IsActivation(*activation)) return std::nullopt;
-    const auto sum = Linear(*activation, State(0));
+    const bool is_linear = !activation || !IsActivation(*activation);
+    const auto sum = is_linear ? Linear(next_[0], State(0)) : ArgumentOf(*activation, State(0));
     if (!sum || !sum->product) return std::nullopt;
-    MatchedCell cell{&KindOf(Cell::kRnn), Name(*activation)};
+    MatchedCell cell{&KindOf(Cell::kRnn)};
     cell.gates = {*sum};
+    if (is_linear) {
+      cell.activations = "Affine";
+      cell.alphas = {1};
+      cell.betas = {0};
+    } else {
+      AddActivations(cell, {*activation});
+    }
     return cell;
   }
 
@@ -129,11 +129,12 @@ class Matcher {
         !IsActivation(candidate))
       return std::nullopt;
     // sigmoid(-x) = 1 - sigmoid(x)
-    if (negated && At(*gate).activation != OpKind::kSigmoid) return std::nullopt;
-    auto update = Linear(*gate, State(0));
+    if (negated && At(*gate).activation != "Sigmoid") return std::nullopt;
+    auto update = ArgumentOf(*gate, State(0));
     if (!update) return std::nullopt;
     if (negated) Negate(*update);
-    MatchedCell cell{&KindOf(Cell::kGru), Name(*gate) + " " + Name(candidate)};
+    MatchedCell cell{&KindOf(Cell::kGru)};
+    AddActivations(cell, {*gate, candidate});
     cell.gates = {*update, {}, {}};
     return AddCandidate(cell, candidate, *gate) ? std::optional(cell) : std::nullopt;
   }
@@ -152,7 +153,7 @@ class Matcher {
     const auto set_reset = [&](int number) {
       if (reset && *reset != number) return false;
       reset = number;
-      return IsActivation(number) && At(number).activation == At(update).activation;
+      return IsActivation(number) && AreSame(number, update);
     };
     for (const auto& [monomial, factor] : At(candidate).argument->terms) {
       if (monomial.empty()) {
@@ -179,7 +180,7 @@ class Matcher {
     }
     if (!reset || !sum.product || (cell.linear_before_reset && sum.product_factor != 1))
       return false;
-    const auto reset_sum = Linear(*reset, State(0));
+    const auto reset_sum = ArgumentOf(*reset, State(0));
     if (!reset_sum) return false;
     cell.gates[1] = *reset_sum;
     return true;
@@ -210,16 +211,15 @@ class Matcher {
       if (!IsActivation(gate)) return std::nullopt;
     }
     if (!shows_cell(of_cell)) return std::nullopt;
-    const OpKind f = At(*forget).activation;
-    const bool first_is_input = At(added[0]).activation == f;
+    const bool first_is_input = AreSame(added[0], *forget);
     const int input = added[first_is_input ? 0 : 1], candidate = added[first_is_input ? 1 : 0];
-    if (At(input).activation != f || At(output).activation != f) return std::nullopt;
-    MatchedCell cell{&KindOf(Cell::kLstm),
-                     Name(*forget) + " " + Name(candidate) + " " + Name(of_cell)};
+    if (!AreSame(input, *forget) || !AreSame(output, *forget)) return std::nullopt;
+    MatchedCell cell{&KindOf(Cell::kLstm)};
+    AddActivations(cell, {*forget, candidate, of_cell});
     cell.state = state;
     cell.cell = memory;
     for (const int gate : {input, output, *forget, candidate}) {
-      const auto sum = Linear(gate, State(state));
+      const auto sum = ArgumentOf(gate, State(state));
       if (!sum) return std::nullopt;
       cell.gates.push_back(*sum);
     }

@@ -29,7 +29,8 @@ struct GateSum {
 struct MatchedCell {
   const CellKind* kind = nullptr;
   std::string activations;
-  std::vector<GateSum> gates;  // in the order of the kind
+  std::vector<double> alphas, betas;  // of the activations
+  std::vector<GateSum> gates;         // in the order of the kind
   bool linear_before_reset = false;
   std::vector<GateTerm> reset_bias;  // invariants that the reset gate multiplies as well
   int state = 0, cell = 0;           // the numbers of the states; `cell` of an LSTM

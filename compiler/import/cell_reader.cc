@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/ir/op_def.h"
 #include "compiler/ir/recurrence.h"
 
 namespace fusec {
@@ -135,8 +134,10 @@ CellReader::Blocks CellReader::OfNode(const Node& node) {
     case OpKind::kMatMul:
     case OpKind::kGemm:
       return ProductOf(node);
+    case OpKind::kClip:
+      return Clipped(node);
     default:
-      return (GetOpDef(node.kind).algebra & fusec::kActivation) != 0 ? Activated(node) : Blocks();
+      return Activated(node);
   }
 }
 
@@ -255,12 +256,68 @@ CellReader::Blocks CellReader::ProductOf(const Node& node) {
 }
 
 CellReader::Blocks CellReader::Activated(const Node& node) {
-  if (node.operands.size() != 1 || !node.attributes.empty()) return {};
-  return Combined(node, [&](ArrayRef<Polynomial> x) {
-    return std::optional(algebra_.Variable({.kind = Kind::kActivation,
-                                            .activation = node.kind,
-                                            .argument = std::make_shared<const Polynomial>(x[0])}));
-  });
+  CellFactor factor{.kind = Kind::kActivation};
+  switch (node.kind) {
+    case OpKind::kSigmoid:
+      factor.activation = "Sigmoid";
+      break;
+    case OpKind::kTanh:
+      factor.activation = "Tanh";
+      break;
+    case OpKind::kRelu:
+      factor.activation = "Relu";
+      break;
+    case OpKind::kSoftplus:
+      factor.activation = "Softplus";
+      break;
+    case OpKind::kSoftsign:
+      factor.activation = "Softsign";
+      break;
+    case OpKind::kElu:
+      factor.activation = "Elu";
+      factor.alpha = node.Float("alpha");
+      break;
+    case OpKind::kLeakyRelu:
+      factor.activation = "LeakyRelu";
+      factor.alpha = node.Float("alpha");
+      break;
+    case OpKind::kHardSigmoid:
+      factor.activation = "HardSigmoid";
+      factor.alpha = node.Float("alpha");
+      factor.beta = node.Float("beta");
+      break;
+    default:
+      return {};
+  }
+  const Blocks arguments = Read(node.operand(0));
+  Blocks results;
+  for (const Polynomial& argument : arguments) results.push_back(Of(factor, argument));
+  return results;
+}
+
+Polynomial CellReader::Of(CellFactor factor, const Polynomial& argument) {
+  factor.argument = std::make_shared<const Polynomial>(argument);
+  return algebra_.Variable(factor);
+}
+
+// A number clipped to a..b is a + (b - a) HardSigmoid(x), with the line (x - a) / (b - a).
+CellReader::Blocks CellReader::Clipped(const Node& node) {
+  if (node.operand(1) == nullptr || node.operand(2) == nullptr) return {};
+  const Blocks from = Read(node.operand(1)), to = Read(node.operand(2));
+  const auto low = from.size() == 1 ? from[0].Number() : std::nullopt;
+  const auto high = to.size() == 1 ? to[0].Number() : std::nullopt;
+  if (!low || !high || !(*low < *high)) return {};
+  const double size = *high - *low;
+  const CellFactor factor{.kind = Kind::kActivation,
+                          .activation = "HardSigmoid",
+                          .alpha = 1 / size,
+                          .beta = -*low / size};
+  Blocks results;
+  for (const Polynomial& argument : Read(node.operand(0))) {
+    const auto scaled = algebra_.Multiply(Constant(size), Of(factor, argument));
+    results.push_back(CellAlgebra::Add(Constant(*low), *scaled));
+  }
+  return results;
 }
 
 }  // namespace fusec

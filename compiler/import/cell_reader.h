@@ -34,6 +34,8 @@ class CellReader {
   Blocks ConcatOf(const Node& node);
   Blocks ProductOf(const Node& node);
   Blocks Activated(const Node& node);
+  Blocks Clipped(const Node& node);
+  Polynomial Of(CellFactor factor, const Polynomial& argument);
 
   StepValues& values_;
   ImportState& inner_;

@@ -1,6 +1,7 @@
 #include "compiler/import/loop_recurrence.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "compiler/import/cell_reader.h"
 #include "compiler/import/names.h"
@@ -9,6 +10,8 @@
 
 namespace fusec {
 namespace {
+
+constexpr size_t kMostNodes = 1000;  // of a step, so that recursion over them ends
 
 // A carried value of the loop. kLast is not read by the body: its result is what the last step
 // gives it.
@@ -68,7 +71,9 @@ class RecurrentLoop {
     std::vector<Shown> shown;
     FUSEC_TRY(FindShown(reader, *cell, next, mask, shown));
     if (mask) {
-      Value* updates = values.AllSteps(algebra.atom(*mask).value);
+      Value* step = algebra.atom(*mask).value;
+      Value* updates =
+          step->type.shape == Shape{inputs_.batch, 1} ? values.AllSteps(step) : nullptr;
       if (updates == nullptr)
         return NotACell("fusec cannot compute its mask for all steps at once");
       inputs_.updates = Formula(state_.builder).Reshape(updates, {trips_, inputs_.batch});
@@ -148,7 +153,17 @@ class RecurrentLoop {
       FUSEC_ASSIGN(Value * element, ScanElement(count + i, i));
       inputs.push_back(element);
     }
-    FUSEC_ASSIGN(const std::vector<Named> outputs, InlineSubgraph(*body, inputs, inner_, scope_));
+    inner_.inlined_nodes = state_.inlined_nodes;
+    const auto inlined = InlineSubgraph(*body, inputs, inner_, scope_);
+    state_.inlined_nodes = inner_.inlined_nodes;
+    if (graph_.nodes.size() > kMostNodes) return NotACell("its step has too many nodes");
+    if (!inlined) {
+      const auto& sizes = inner_.problems.size_problem();
+      if (!sizes) return NotACell("fusec does not support its step");
+      return tl::unexpected<Error>(
+          Error{ErrorKind::kModel, "in its body: " + sizes->message, sizes->fitting_dim});
+    }
+    const std::vector<Named>& outputs = *inlined;
     for (const Named& output : outputs) {
       Value* const* tensor = std::get_if<Value*>(&output);
       if (tensor == nullptr) return NotACell("a sequence that it makes");
@@ -171,10 +186,20 @@ class RecurrentLoop {
       return {};
     }
     const Value* given = context_.input(0);
-    const auto trips = given ? KnownContents(given, state_) : std::nullopt;
-    if (!trips || trips->size() != 1) return NotACell("a number of steps that is run-time data");
-    trips_ = (*trips)[0];
+    std::optional<Expr> trips = given ? Number(given, state_) : std::nullopt;
+    is_endless_ =
+        given == nullptr || (trips && trips->IsConstant(std::numeric_limits<int64_t>::max()));
+    if (is_endless_) trips = FirstLimit(context_.input(1));
+    if (!trips) return NotACell("a number of steps that is run-time data");
+    trips_ = *trips;
     return {};
+  }
+  // The limit with which the condition before the first trip compares 0.
+  std::optional<Expr> FirstLimit(const Value* condition) {
+    const Node* less = condition ? Uncast(condition)->producer : nullptr;
+    if (!less || less->kind != OpKind::kLess) return std::nullopt;
+    const auto first = Number(less->operand(0), state_);
+    return first && first->IsConstant(0) ? Number(less->operand(1), state_) : std::nullopt;
   }
   int64_t Listed(const std::string& name, int i) const {
     const std::vector<int64_t> list = context_.Ints(name);
@@ -212,8 +237,8 @@ class RecurrentLoop {
       } else if (begins && one.before->type.rank() == 0 && IsInteger(one.before->type.dtype)) {
         if (CounterShift(one.after, one.input) != 1) return NotACell("a counter");
         one.role = Carried::Role::kCounter;
-      } else if (uses.count(one.input) == 0 && IsFloat(one.after->type.dtype) &&
-                 state_.ranges.ProvenNonNegative(trips_ - 1)) {
+      } else if (uses.count(one.input) == 0 && !IsPassedOn(one.input) &&
+                 IsFloat(one.after->type.dtype) && state_.ranges.ProvenNonNegative(trips_ - 1)) {
         one.role = Carried::Role::kLast;
       } else {
         const TensorType& type = one.before->type;
@@ -233,6 +258,11 @@ class RecurrentLoop {
     if (states_.size() > 3) return NotACell("it carries more than two states");
     inputs_.steps = trips_;
     return {};
+  }
+
+  // Whether another value of the next step is this input.
+  bool IsPassedOn(const Value* input) const {
+    return std::find(outputs_.begin(), outputs_.end(), input) != outputs_.end();
   }
 
   static const Value* Uncast(const Value* value) {
@@ -275,7 +305,7 @@ class RecurrentLoop {
           }
           return shift ? std::optional(*shift - 1) : std::nullopt;
         });
-    if (begins && goes_on) return {};
+    if (begins && goes_on && (ends_ || !is_endless_)) return {};
     return NotACell("its condition may end it before its " + trips_.ToString() + " steps");
   }
   std::optional<Expr> Number(const Value* value, ImportState& state) {
@@ -298,7 +328,10 @@ class RecurrentLoop {
     if (!node || node->kind != OpKind::kLess) return false;
     const auto value = first(node->operand(0));
     const auto limit = Number(node->operand(1), state);
-    return value && limit && state_.ranges.ProvenNonNegative(*limit - trips_ - *value);
+    if (!value || !limit) return false;
+    const Expr rest = *limit - trips_ - *value;
+    ends_ |= &state == &inner_ && rest.IsConstant(0);
+    return state_.ranges.ProvenNonNegative(rest);
   }
 
   void Declare(StepValues& values) {
@@ -329,8 +362,7 @@ class RecurrentLoop {
     const int count = static_cast<int>(states_.size());
     for (int twin = 0; twin < count; ++twin) {
       for (int of = 0; of < count; ++of) {
-        if (twin == of || !IsZeroState(states_[twin]->before) ||
-            !IsZeroState(states_[of]->before))
+        if (twin == of || !IsZeroState(states_[twin]->before) || !IsZeroState(states_[of]->before))
           continue;
         number(twin, of);
         CellAlgebra algebra;
@@ -438,8 +470,10 @@ class RecurrentLoop {
   const bool is_scan_;
   int scanned_ = 0;
   Expr trips_;
-  Graph graph_;        // one iteration
-  ImportState inner_;  // of its import
+  bool is_endless_ = false;  // whether only its condition ends the loop,
+  bool ends_ = false;        // and whether that is after `trips_` trips
+  Graph graph_;              // one iteration
+  ImportState inner_;        // of its import
   Value* counter_ = nullptr;
   const Value* condition_ = nullptr;
   std::vector<Carried> carried_;

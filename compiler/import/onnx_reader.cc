@@ -77,6 +77,13 @@ bool IsOnnxruntimesOp(const onnx::NodeProto& node, int64_t opset) {
          (node.op_type() == "LayerNormalization" && opset < kLayerNormalization);
 }
 
+// Whether an op of the default domain is one of TensorFlow, which tf2onnx left in the graph.
+bool IsTensorFlowsOp(const onnx::NodeProto& node, int64_t opset) {
+  constexpr int64_t kBitwise = 18;  // the first opset of ONNX that has BitwiseAnd and its kin
+  const bool is_onnxs = node.op_type().starts_with("Bitwise") && opset >= kBitwise;
+  return !is_onnxs && IsContribOp(std::string(kTensorFlowDomain), node.op_type());
+}
+
 template <class OpsetImports>
 int64_t DefaultOpset(const OpsetImports& imports) {
   for (const auto& import : imports) {
@@ -90,7 +97,7 @@ void SpellDomains(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, in
     if (node.domain() == "ai.onnx") node.clear_domain();
     if (node.domain().empty() && IsOnnxruntimesOp(node, opset))
       node.set_domain(std::string(kContribDomain));
-    if (node.domain().empty() && IsContribOp(std::string(kTensorFlowDomain), node.op_type()))
+    if (node.domain().empty() && IsTensorFlowsOp(node, opset))
       node.set_domain(std::string(kTensorFlowDomain));
     for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
       if (attribute.has_g()) SpellDomains(*attribute.mutable_g()->mutable_node(), opset);

@@ -31,15 +31,14 @@ class CellWriter {
       operands[kBias] = f_.Reshape(f_.Expand(bias, {units()}), {Expr(1), units()});
     }
     while (operands.back() == nullptr) operands.pop_back();
-    const std::vector<double> none(cell_.kind->activations.size(), 0);
     Result<Node*> node =
         builder_.Add(OpKind::kRecurrence, operands,
                      {{"cell", std::string(cell_.kind->name)},
                       {"direction", std::string(inputs_.is_reverse ? "reverse" : "forward")},
                       {"batch_first", int64_t{0}},
                       {"activations", cell_.activations},
-                      {"alphas", none},
-                      {"betas", none},
+                      {"alphas", cell_.alphas},
+                      {"betas", cell_.betas},
                       {"clip", 0.0},
                       {"linear_before_reset", int64_t{cell_.linear_before_reset}},
                       {"input_forget", int64_t{0}}});
@@ -56,9 +55,10 @@ class CellWriter {
   // The columns of an invariant term, [units] or one element, times its factor.
   Value* Invariant(const GateTerm& term) {
     Value* value = values_.Invariant(term.value);
-    const auto count = value->type.ElementCount().AsConstant();
-    if (!count) return nullptr;
-    value = f_.Reshape(value, {*count});
+    const Shape& shape = value->type.shape;
+    const Expr columns = shape.empty() ? Expr(1) : shape.back();
+    if (!(value->type.ElementCount() == columns)) return nullptr;
+    value = f_.Reshape(value, {columns});
     if (term.block >= 0) value = values_.ColumnsOf(value, {term.block}, inputs_.units, 0);
     return Scaled(value, term.factor);
   }

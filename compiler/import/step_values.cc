@@ -92,7 +92,10 @@ Value* StepValues::Part(Value* value, const Block* blocks) {
   const Node* node = value->producer;
   Value* result = nullptr;
   bool is_part = true;  // whether `result` has only the blocks
-  if (node == nullptr) {
+  if (counters_.contains(value)) {
+    if (reads_backwards_) return nullptr;
+    result = f_.Cast(f_.Iota(0, steps_), value->type.dtype);
+  } else if (node == nullptr) {
     const auto known = all_steps_.find(value);
     result = known == all_steps_.end() ? nullptr : known->second;
     is_part = false;
@@ -135,6 +138,7 @@ Value* StepValues::WithRank(Value* all_steps, int rank) {
 }
 
 Value* StepValues::Pointwise(const Node& node, const Block* blocks) {
+  if (node.Has("axis")) return nullptr;
   const int rank = node.result()->type.rank();
   const auto width = rank == 0 ? std::nullopt : node.result()->type.shape.back().AsConstant();
   ValueList operands;

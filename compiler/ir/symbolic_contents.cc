@@ -92,6 +92,7 @@ class Evaluator {
     if (IsFloat(node.results[0]->type.dtype) && !moves && !KeepsWholeNumbers(node.kind)) {
       return std::nullopt;
     }
+    if (const auto bound = ClampedTo(node, count)) return bound;
     std::vector<const Elements*> operands;
     for (const Value* operand : node.operands) {
       operands.push_back(&Of(operand));
@@ -113,6 +114,26 @@ class Evaluator {
       }
       return symbolic({node, index, met, ranges_});
     });
+  }
+
+  // min(a, max(b, x)) with b >= a is a, and max(a, min(b, x)) with b <= a as well, whatever x is.
+  // Exporters write a number of classes so, where more are counted if there are greater ids.
+  Elements ClampedTo(const Node& node, int64_t count) {
+    if (count != 1 || node.operands.size() != 2) return std::nullopt;
+    const bool is_min = node.kind == OpKind::kMin;
+    if (!is_min && node.kind != OpKind::kMax) return std::nullopt;
+    for (const int side : {0, 1}) {
+      const Node* inner = node.operand(1 - side)->producer;
+      if (!inner || inner->kind != (is_min ? OpKind::kMax : OpKind::kMin)) continue;
+      const Elements bound = Of(node.operand(side));
+      for (const Value* other : inner->operands) {
+        const Elements& limit = Of(other);
+        if (!bound || !limit) continue;
+        const Expr rest = is_min ? (*limit)[0] - (*bound)[0] : (*bound)[0] - (*limit)[0];
+        if (ranges_.ProvenNonNegative(rest)) return bound;
+      }
+    }
+    return std::nullopt;
   }
 
   // The elements of a view or gather, if each is known to be a copy of an operand's element.

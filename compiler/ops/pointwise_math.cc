@@ -3,12 +3,14 @@
 namespace fusec {
 namespace {
 
-// Functions that C's math library has under the same name.
-#define FUSEC_C_MATH_OP(Kind, function)                                                        \
-  struct Kind##Op : Pointwise<Kind##Op, OpKind::k##Kind, kFloats> {                            \
-    static double Apply(double x) { return std::function(x); }                                 \
-    static std::string Formula(FormulaContext&) { return #function "{f}({0})"; }               \
+// Functions that C's math library has under the same name. ONNX has no op for some of them.
+#define FUSEC_C_MATH_OP(Kind, function, ...)                                     \
+  struct Kind##Op : Pointwise<Kind##Op, OpKind::k##Kind, kFloats> {              \
+    static double Apply(double x) { return std::function(x); }                   \
+    static std::string Formula(FormulaContext&) { return #function "{f}({0})"; } \
+    __VA_ARGS__                                                                  \
   };
+#define FUSEC_NO_ONNX_OP private: void Import();
 FUSEC_C_MATH_OP(Acos, acos)
 FUSEC_C_MATH_OP(Acosh, acosh)
 FUSEC_C_MATH_OP(Asin, asin)
@@ -18,14 +20,18 @@ FUSEC_C_MATH_OP(Atanh, atanh)
 FUSEC_C_MATH_OP(Cos, cos)
 FUSEC_C_MATH_OP(Cosh, cosh)
 FUSEC_C_MATH_OP(Erf, erf)
+FUSEC_C_MATH_OP(Erfc, erfc, FUSEC_NO_ONNX_OP)
 FUSEC_C_MATH_OP(Exp, exp)
+FUSEC_C_MATH_OP(Expm1, expm1, FUSEC_NO_ONNX_OP)
 FUSEC_C_MATH_OP(Log, log)
+FUSEC_C_MATH_OP(Log1p, log1p, FUSEC_NO_ONNX_OP)
 FUSEC_C_MATH_OP(Sin, sin)
 FUSEC_C_MATH_OP(Sinh, sinh)
 FUSEC_C_MATH_OP(Sqrt, sqrt)
 FUSEC_C_MATH_OP(Tan, tan)
 FUSEC_C_MATH_OP(Tanh, tanh)
 #undef FUSEC_C_MATH_OP
+#undef FUSEC_NO_ONNX_OP
 
 // base^exponent; it wraps as repeated multiplication would. A negative exponent gives the
 // reciprocal rounded toward zero.
@@ -112,8 +118,11 @@ FUSEC_DEFINE_OP(Atanh)
 FUSEC_DEFINE_OP(Cos)
 FUSEC_DEFINE_OP(Cosh)
 FUSEC_DEFINE_OP(Erf)
+FUSEC_DEFINE_OP(Erfc)
 FUSEC_DEFINE_OP(Exp)
+FUSEC_DEFINE_OP(Expm1)
 FUSEC_DEFINE_OP(Log)
+FUSEC_DEFINE_OP(Log1p)
 FUSEC_DEFINE_OP(Pow)
 FUSEC_DEFINE_OP(Sin)
 FUSEC_DEFINE_OP(Sinh)

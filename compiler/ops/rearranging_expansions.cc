@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/symbolic_contents.h"
@@ -42,6 +43,57 @@ size_t AxesOfMask(const Value* x, Value*& mask) {
   return axes;
 }
 
+// The first row of x, [1, ...], if all rows of x are known to be equal: x is computed element by
+// element from tensors that were expanded along the first axis. Otherwise null.
+Value* RowOf(const Value* x, Formula& f, int depth = 0) {
+  constexpr int kDeepest = 50;
+  const Node* node = x->producer;
+  if (node == nullptr || depth == kDeepest) return nullptr;
+  Shape shape = x->type.shape;
+  const Expr rows = std::exchange(shape[0], Expr(1));
+  if (node->kind == OpKind::kExpand) {
+    Value* small = node->operand(0);
+    const bool repeats_rows =
+        small->type.rank() < static_cast<int>(shape.size()) || small->type.shape[0].IsConstant(1);
+    return repeats_rows ? f.Expand(small, shape) : nullptr;
+  }
+  if (GetOpDef(node->kind).op_class != OpClass::kPointwise || node->operands.empty())
+    return nullptr;
+  ValueList operands;
+  for (Value* operand : node->operands) {
+    if (operand == nullptr) return nullptr;
+    const bool has_rows =
+        operand->type.rank() == static_cast<int>(shape.size()) && operand->type.shape[0] == rows;
+    operands.push_back(has_rows ? RowOf(operand, f, depth + 1) : operand);
+    if (operands.back() == nullptr) return nullptr;
+  }
+  return f.Make(node->kind, operands, node->attributes);
+}
+
+// PositionsOfData of a mask whose rows are equal and constant, such as boolean_mask writes it for
+// the pairs of DLRM: as many in each row.
+Value* PositionsOfEqualRows(ImportContext& context, const Value* x, Formula& f) {
+  while (x->producer != nullptr && x->producer->kind == OpKind::kReshape)
+    x = x->producer->operand(0);
+  const Shape& shape = x->type.shape;
+  if (shape.size() < 2 || shape[0].AsConstant()) return nullptr;
+  const auto columns = Product(Shape(shape.begin() + 1, shape.end())).AsConstant();
+  Value* row = columns ? RowOf(x, f) : nullptr;
+  const std::optional<TensorData> known = row ? context.TryConstant(row) : std::nullopt;
+  if (!known) return nullptr;
+  std::vector<double> found;
+  for (int64_t i = 0; i < known->element_count(); ++i) {
+    const bool is_float = IsFloat(known->dtype());
+    if (is_float ? known->GetDouble(i) != 0 : known->GetInt(i) != 0)
+      found.push_back(static_cast<double>(i));
+  }
+  const auto count = static_cast<int64_t>(found.size());
+  if (count == 0) return nullptr;
+  Value* begins = f.Mul(f.Reshape(f.Iota(0, shape[0]), {shape[0], 1}),
+                        f.Number(static_cast<double>(*columns), Dtype::kI64));
+  return f.Reshape(f.Add(begins, f.Tensor(Dtype::kI64, {1, count}, found)), {shape[0] * count});
+}
+
 }  // namespace
 
 Value* SizeOf(Formula& f, const Expr& size) {
@@ -53,6 +105,7 @@ Value* SizeOf(Formula& f, const Expr& size) {
 Value* PositionsOfData(ImportContext& context, Value* x, Formula& f) {
   const Shape& shape = x->type.shape;
   if (Product(shape).IsConstant(0)) return f.Iota(0, 0);
+  if (Value* positions = PositionsOfEqualRows(context, x, f)) return positions;
   Value* mask = x;
   const size_t axes = AxesOfMask(x, mask);
   const Expr repeats = Product(Shape(shape.begin() + axes, shape.end()));

@@ -321,9 +321,13 @@ struct ScatterElementsOp {
     FUSEC_TRY(CheckAxis(axis, data.rank()));
     FUSEC_TRY(CheckScatter(context));
     FUSEC_TRY(CheckIndexedShape(data, context.operand(1), axis, context.ranges));
-    if (context.operand(1).shape != context.operand(2).shape) {
-      return ModelError(fmt::format("the updates are {}, but the indices {}",
-                                    context.operand(2).ToString(), context.operand(1).ToString()));
+    const Shape &indices = context.operand(1).shape, &updates = context.operand(2).shape;
+    const std::string message =
+        fmt::format("the updates are {}, but the indices {}", context.operand(2).ToString(),
+                    context.operand(1).ToString());
+    if (indices.size() != updates.size()) return ModelError(message);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] != updates[i]) return SizesDiffer(message, updates[i], indices[i]);
     }
     return std::vector<TensorType>{data};
   }
@@ -380,9 +384,13 @@ struct ScatterNDOp {
     }
     Shape expected(indices.shape.begin(), indices.shape.end() - 1);
     expected.insert(expected.end(), data.shape.begin() + *tuple, data.shape.end());
-    if (context.operand(2).shape != expected) {
-      return ModelError(fmt::format("the updates are {}, expected {}",
-                                    context.operand(2).ToString(), ShapeText(expected)));
+    const Shape& updates = context.operand(2).shape;
+    const std::string message = fmt::format("the updates are {}, expected {}",
+                                            context.operand(2).ToString(), ShapeText(expected));
+    if (updates.size() != expected.size()) return ModelError(message);
+    for (size_t axis = 0; axis < expected.size(); ++axis) {
+      if (updates[axis] != expected[axis])
+        return SizesDiffer(message, updates[axis], expected[axis]);
     }
     return std::vector<TensorType>{data};
   }

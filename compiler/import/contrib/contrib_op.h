@@ -49,8 +49,8 @@ class ContribNode {
   const onnx::FunctionProto& signature_;
 };
 
-// An op of com.microsoft, as a function of ONNX's ops in the syntax of ONNX's parser. The semantics
-// are those of onnxruntime (docs/ContribOperators.md and its CPU kernels, which judge them in
+// An op of com.microsoft or TensorFlow, as a function of ONNX's ops in the syntax of ONNX's parser.
+// The semantics of the former are those of onnxruntime (docs/ContribOperators.md and its CPU kernels, which judge them in
 // tests/conformance/check_contrib_ops.py).
 struct ContribOp {
   // Its name, attributes (with defaults), inputs and outputs: "Op <a, b: int = 1> (X, Y) => (Z)".
@@ -61,6 +61,7 @@ struct ContribOp {
   // absent in the statements.
   const char* statements = nullptr;
   Result<std::string> (*body)(const ContribNode& node) = nullptr;  // if it depends on the node
+  std::optional<OpKind> kind = std::nullopt;  // instead of statements: it is this op of the IR
 };
 
 // The opset of ai.onnx in which the statements are written.

@@ -128,6 +128,13 @@ Result<void> ImportContribOp(const onnx::NodeProto& node, NodeContext& context, 
   const ContribOp& op = *OpsOf(node.domain()).at(node.op_type());
   const onnx::FunctionProto signature = Parse(op, node, "");
   FUSEC_TRY(CheckNode(op, signature, node));
+  if (op.kind) {
+    ValueList operands;
+    for (int i = 0; i < node.input_size(); ++i) operands.push_back(context.input(i));
+    FUSEC_ASSIGN(const Node* added, state.builder.Add(*op.kind, operands));
+    results.push_back(added->result());
+    return {};
+  }
   std::string statements = op.statements == nullptr ? "" : op.statements;
   if (op.body != nullptr) {
     FUSEC_ASSIGN(statements, op.body(ContribNode(context, signature)));

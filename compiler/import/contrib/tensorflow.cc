@@ -24,11 +24,71 @@ Result<std::string> Bucketize(const ContribNode& node) {
   return s.text();
 }
 
+// The number of a row's sorted elements that are below each value, or that are at most each value.
+Result<std::string> SearchSorted(const ContribNode& node) {
+  Statements s;
+  const std::string row = s.Of("Unsqueeze", "sorted", s.Ints({1}));
+  const std::string value = s.Of("Unsqueeze", "values", s.Ints({2}));
+  const bool is_lower = node.context().onnx_op() == "LowerBound";
+  const std::string before = s.Of(is_lower ? "Less" : "LessOrEqual", row, value);
+  const std::string counted =
+      s.Of(node.Int("out_type", 6) == 7 ? "Cast<to = 7>" : "Cast<to = 6>", before);
+  s.Set("output", fmt::format("ReduceSum<keepdims = 0>({}, {})", counted, s.Ints({2})));
+  return s.text();
+}
+
+// Reads the bytes as another type of the same size; `type` is a number of ONNX.
+Result<std::string> Bitcast(const ContribNode& node) {
+  return fmt::format("output = BitCast<to = {}>(input)", node.Int("type"));
+}
+
+// `formula` where `zero` is not 0, and 0 where it is, whatever the formula is there.
+std::string UnlessZero(const std::string& zero, const std::string& formula) {
+  return fmt::format(
+      "none = Constant<value_float = 0.0>() nothing = CastLike(none, {0}) "
+      "is_zero = Equal({0}, nothing) result = {1} z = Where(is_zero, nothing, result)",
+      zero, formula);
+}
+Result<std::string> WithoutNan(const ContribNode& node) {
+  const std::string& op = node.context().onnx_op();
+  if (op == "MulNoNan") return UnlessZero("y", "Mul(x, y)");
+  if (op == "Xdivy") return UnlessZero("x", "Div(x, y)");
+  return "logarithm = Log(y) " + UnlessZero("x", "Mul(x, logarithm)");  // Xlogy
+}
+
+// Whether fewer than k predictions of a row are greater than that of its target.
+constexpr char kInTopK[] =
+    "one = Constant<value_ints = [1]>() wide = Cast<to = 7>(targets) column = Unsqueeze(wide, one) "
+    "own = GatherElements<axis = 1>(predictions, column) greater = Greater(predictions, own) "
+    "better = Cast<to = 7>(greater) count = ReduceSum<keepdims = 0>(better, one) "
+    "most = Cast<to = 7>(k) precision = Less(count, most)";
+
 constexpr ContribOp kOps[] = {
+    {"Bitcast <type, T> (input) => (output)", 1, nullptr, &Bitcast},
+    {"BitwiseAnd <T> (x, y) => (z)", 2, "z = BitwiseAnd(x, y)"},
+    {"BitwiseOr <T> (x, y) => (z)", 2, "z = BitwiseOr(x, y)"},
+    {"BitwiseXor <T> (x, y) => (z)", 2, "z = BitwiseXor(x, y)"},
     {"Bucketize <boundaries, T> (input) => (output)", 1, nullptr, &Bucketize},
-    {"Erfc <T> (x) => (y)", 1,
-     "one = Constant<value_float = 1.0>() of_type = CastLike(one, x) erf = Erf(x) "
-     "y = Sub(of_type, erf)"},
+    {"Cumprod <exclusive: int = 0, reverse: int = 0, T, Tidx> (x, axis) => (y)", 2,
+     "y = CumProd<exclusive: int = @exclusive, reverse: int = @reverse>(x, axis)"},
+    {"Erfc <T> (x) => (y)", 1, nullptr, nullptr, OpKind::kErfc},
+    {"EuclideanNorm <keep_dims: int = 0, T, Tidx> (input, axes) => (output)", 2,
+     "wide = Cast<to = 7>(axes) flat = Constant<value_ints = [-1]>() list = Reshape(wide, flat) "
+     "output = ReduceL2<keepdims: int = @keep_dims>(input, list)"},
+    {"Expm1 <T> (x) => (y)", 1, nullptr, nullptr, OpKind::kExpm1},
+    {"InTopKV2 <T> (predictions, targets, k) => (precision)", 3, kInTopK},
+    {"Inv <T> (x) => (y)", 1, "y = Reciprocal(x)"},
+    {"Invert <T> (x) => (y)", 1, "y = BitwiseNot(x)"},
+    {"L2Loss <T> (t) => (output)", 1,
+     "squares = ReduceSumSquare<keepdims = 0>(t) two = Constant<value_float = 2.0>() "
+     "of_type = CastLike(two, t) output = Div(squares, of_type)"},
+    {"Log1p <T> (x) => (y)", 1, nullptr, nullptr, OpKind::kLog1p},
+    {"LowerBound <out_type: int = 6, T> (sorted, values) => (output)", 2, nullptr, &SearchSorted},
+    {"MulNoNan <T> (x, y) => (z)", 2, nullptr, &WithoutNan},
+    {"TruncateMod <T> (x, y) => (z)", 2, "z = Mod<fmod = 1>(x, y)"},
+    {"UpperBound <out_type: int = 6, T> (sorted, values) => (output)", 2, nullptr, &SearchSorted},
+    {"Xdivy <T> (x, y) => (z)", 2, nullptr, &WithoutNan},
+    {"Xlogy <T> (x, y) => (z)", 2, nullptr, &WithoutNan},
 };
 
 }  // namespace
