@@ -6,6 +6,7 @@
 #include "compiler/import/cell_reader.h"
 #include "compiler/import/names.h"
 #include "compiler/import/recurrent_cell.h"
+#include "compiler/import/split_products.h"
 #include "compiler/import/subgraph.h"
 
 namespace fusec {
@@ -173,6 +174,7 @@ class RecurrentLoop {
       return NotACell("sizes that are data");
     condition_ = is_scan_ ? nullptr : outputs_[0];
     if (!is_scan_) outputs_.erase(outputs_.begin());
+    SplitProductsOfConcats(graph_, outputs_);
     for (int i = 0; i < count; ++i) carried_[i].after = outputs_[i];
     return {};
   }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests the Python package with PyTorch, and fusec.serve with Ray and Triton's clients, each in an environment of its own, .deps/torch (3
-# GB) and .deps/serve (1 GB), in which the wheel is installed. Each ends with "N passed, N failed".
+# Tests the Python package with PyTorch, with Keras, and fusec.serve with Ray and Triton's clients, each in an environment of its own,
+# .deps/torch (3 GB), .deps/keras (2 GB) and .deps/serve (1 GB), in which the wheel is installed. Each ends with "N passed, N failed".
 #
-# usage: nightly.sh [torch] [serve]      both, without an argument
+# usage: nightly.sh [torch] [keras] [serve]      all, without an argument
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 source "$root/.setup/setup.sh"
@@ -24,9 +24,12 @@ in_environment() {
 
 wheel=$("$root/.setup/wheel.sh" | tail -n 1)
 status=0
-for part in ${@:-torch serve}; do
+for part in ${@:-torch keras serve}; do
   case $part in
     torch) in_environment torch torch_cases "torch==$TORCH_VERSION" "onnxscript==$ONNXSCRIPT_VERSION" || status=1 ;;
+    keras)
+      in_environment keras keras_cases "tensorflow-cpu==$TENSORFLOW_VERSION" "keras==$KERAS_VERSION" "tf2onnx==$TF2ONNX_VERSION" || status=1
+      ;;
     serve)
       in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_direct serve_listener serve_operations' "ray[serve]==$RAY_VERSION" \
         "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" "httptools==$HTTPTOOLS_VERSION" \
@@ -36,7 +39,7 @@ for part in ${@:-torch serve}; do
         "$deps/serve/bin/python" "$root/tests/benchmarks/$benchmark.py" --rows 1 --seconds 0.5 --rounds 1 || status=1
       done
       ;;
-    *) echo "there is no $part; nightly.sh takes torch and serve" >&2 && exit 2 ;;
+    *) echo "there is no $part; nightly.sh takes torch, keras and serve" >&2 && exit 2 ;;
   esac
 done
 exit $status

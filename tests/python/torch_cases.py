@@ -152,7 +152,7 @@ class Modules(TorchTest):
             self.compile(Broken(), args=torch.rand(2, 3))
         with self.assertRaisesRegex(fusec.BadUsage, r"Ranker is exported with inputs: fusec.compile\(module, args="):
             self.compile(Ranker())
-        with self.assertRaisesRegex(fusec.BadUsage, "a model is a path or a module of PyTorch, got int"):
+        with self.assertRaisesRegex(fusec.BadUsage, "a model is a path, a module of PyTorch or a model of Keras, got int"):
             self.compile(3)
 
 

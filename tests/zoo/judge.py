@@ -2,10 +2,12 @@
 
 import dataclasses
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy
@@ -43,7 +45,8 @@ VERDICTS = {
     "refused": "compiles, but does not run sizes that onnxruntime runs",
     "verify-erred": "right with valid inputs; `fusec verify` cannot judge it with inputs of its own",
     "timeout": f"a command took over {SECONDS} s",
-    "right": "equals the interpreter and onnxruntime at all sizes tried",
+    "right": "equals the interpreter and onnxruntime at all sizes tried (if onnxruntime lacks an op of the model, the interpreter and the "
+             "framework that made it)",
     "not-run": "onnxruntime itself runs none of the inputs, fusec did not succeed either; not counted",
     "no-export": "the exporter failed; not counted",
 }
@@ -89,9 +92,14 @@ class Fusec:
 def judge(fusec, row, folder, gpu_target):
     """Fills the row in; the folder holds what export() wrote."""
     ran, row.onnxruntime = by_onnxruntime(folder)
+    lacks_op = UnknownOp.__name__ in row.onnxruntime
+    if lacks_op:
+        ran = sorted(folder.glob("inputs.*.npz"))
     artifact = folder / "artifact"
     try:
         row.verdict, row.reason = _cpu(fusec, row, folder, artifact, ran)
+        if lacks_op and row.verdict == "right":
+            row.verdict, row.reason = _beside_framework(fusec, folder, artifact)
         row.gpu = _gpu(fusec, row, folder, artifact, gpu_target) if gpu_target else ""
     except Failed as failure:
         row.verdict, row.reason = failure.kind, str(failure)
@@ -115,13 +123,23 @@ def by_onnxruntime(folder):
     return ran, f"{len(ran)}/{len(files)} {why}".strip()
 
 
+class UnknownOp(Exception):
+    """onnxruntime refuses the model because of an op that it does not define, such as one of TensorFlow that its exporter did not convert."""
+
+
 def _run_onnxruntime(model, file):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        unknown = re.search(r"No Op registered for \S+|\S+ is not a registered function/op", str(error))
+        if unknown:
+            raise UnknownOp(unknown.group()) from error
+        raise
     session.run(None, dict(numpy.load(file)))
 
 
@@ -155,10 +173,27 @@ def _cpu(fusec, row, folder, artifact, ran):
     return ("right", "") if own.code == 0 else ("verify-erred", own.reason)
 
 
+def _beside_framework(fusec, folder, artifact):
+    """Compares the CPU's answers with those of the framework that made the model, where export() has kept them."""
+    for file in sorted(folder.glob("outputs.*.npz")):
+        with tempfile.TemporaryDirectory() as answers:
+            run = fusec("run", artifact, "--device", "cpu", "--input", file.with_name(file.name.replace("outputs", "inputs")), "--output", answers)
+            if run.code != 0:
+                return "refused", run.reason
+            right = numpy.load(file)
+            answers_in_order = re.findall(r"\S+\.npy$", run.output, re.MULTILINE)
+            for written, key in zip(answers_in_order, right.files, strict=True):
+                answer, expected = numpy.load(written), right[key]
+                if answer.shape != expected.shape or not numpy.allclose(answer, expected, rtol=1e-3, atol=1e-4, equal_nan=True):
+                    return "wrong", f"{pathlib.Path(written).stem} differs from the framework's answer ({file.name})"
+    return "right", ""
+
+
 def _one_judge_agrees(check):
     """Whether all differences are from only one of interpreter and onnxruntime, so that these two differ from each other."""
-    judges = {line.split()[2] for line in check.output.split("\n") if re.search(r"\bFAIL\b", line) and len(line.split()) > 3}
-    return len(judges & {"interpreter", "onnxruntime"}) == 1
+    rows = [line.split() for line in check.output.split("\n") if len(line.split()) > 3]
+    judges = {row[2] for row in rows} & {"interpreter", "onnxruntime"}
+    return len(judges) == 2 and len(judges & {row[2] for row in rows if "FAIL" in row}) == 1
 
 
 def _first_difference(check):

@@ -2,6 +2,7 @@
 """Exports the models of libraries/, compiles and verifies each, and writes one table.
 
     tests/zoo/nightly.sh [--only PATTERN] [--jobs N] [--target GPU] [--fusec PROGRAM] [--work FOLDER] [--table FILE]
+    tests/zoo/tensorflow/nightly.sh [the same flags]    the models of tensorflow/libraries/
 
 An interrupted run continues where it stopped: exports are kept in the work folder, and verdicts are kept as long as the program is the
 same.
@@ -24,23 +25,23 @@ import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from export import EXPORTERS, export, warm_up  # noqa: E402
 from isolated import Failed, isolated  # noqa: E402
 from judge import VERDICTS, Fusec, Row, judge  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-LIBRARIES = sorted(file.stem for file in (HERE / "libraries").glob("*.py"))
+FRAMEWORKS = {"torch": HERE, "tensorflow": HERE / "tensorflow"}  # folders with model.py, export.py and libraries/
 EXPORT_SECONDS = 180
 
 
 def main():
     arguments = parse()
     tag = hashlib.sha256(arguments.fusec.read_bytes()).hexdigest()[:16]
-    libraries = [name for name in LIBRARIES if not arguments.library or name in arguments.library]
+    sys.path.insert(0, str(FRAMEWORKS[arguments.framework]))
+    exporting = importlib.import_module("export")
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         # One process per library, since importing it costs most, and a fork of it per model.
-        for _ in pool.map(lambda name: one_library(name, arguments, tag), libraries):
+        for _ in pool.map(lambda name: one_library(name, exporting, arguments, tag), arguments.library):
             pass
     rows = kept_rows(arguments.work, tag)
     write_table(arguments.table, rows)
@@ -49,21 +50,29 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--framework", choices=FRAMEWORKS, default="torch", help="framework of the models (default: torch)")
     parser.add_argument("--only", default="", metavar="PATTERN", help="models whose LIBRARY/MODEL.EXPORTER matches this regular expression")
-    parser.add_argument("--library", action="append", choices=LIBRARIES, help="only this one (may be given again)")
+    parser.add_argument("--library", action="append", help="only this one (may be given again)")
     parser.add_argument("--jobs", type=int, default=1, help="libraries at once (default: 1)")
     parser.add_argument("--target", default="sm_90a", help="GPU to compile for as well; '' for none (default: sm_90a)")
     parser.add_argument("--fusec", type=pathlib.Path, default=ROOT / "build/fusec", help="program to judge (default: build/fusec)")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build-zoo", help="folder of exports (default: build-zoo)")
+    parser.add_argument("--work", type=pathlib.Path, help="folder of exports (default: build-zoo, or build-zoo-tensorflow)")
     parser.add_argument("--table", type=pathlib.Path, help="table to write (default: results/DATE-cpu.tsv beside this script)")
     arguments = parser.parse_args()
-    arguments.table = arguments.table or HERE / "results" / time.strftime("%Y-%m-%d-cpu.tsv")
+    libraries = sorted(file.stem for file in (FRAMEWORKS[arguments.framework] / "libraries").glob("*.py"))
+    unknown = set(arguments.library or []) - set(libraries)
+    if unknown:
+        parser.error(f"{', '.join(sorted(unknown))}: no such library, expected some of {', '.join(libraries)}")
+    arguments.library = arguments.library or libraries
+    suffix = "" if arguments.framework == "torch" else f"-{arguments.framework}"
+    arguments.work = arguments.work or ROOT / f"build-zoo{suffix}"
+    arguments.table = arguments.table or HERE / "results" / f"{time.strftime('%Y-%m-%d')}{suffix}-cpu.tsv"
     return arguments
 
 
-def one_library(name, arguments, tag):
+def one_library(name, exporting, arguments, tag):
     try:
-        isolated(run_library, name, arguments, tag, seconds=24 * 3600, gibibytes=16, log=log_of(arguments.work, name))
+        isolated(run_library, name, exporting, arguments, tag, seconds=24 * 3600, gibibytes=16, log=log_of(arguments.work, name))
     except Failed as failure:
         say(f"{name}: {failure}")
 
@@ -73,31 +82,30 @@ def log_of(work, name):
     return str(work / f"{name}.log")
 
 
-def run_library(name, arguments, tag):
-    sys.path.insert(0, str(HERE))
+def run_library(name, exporting, arguments, tag):
     models = importlib.import_module(f"libraries.{name}").models
     with tempfile.TemporaryDirectory() as scratch:
-        warm_up(pathlib.Path(scratch))
+        exporting.warm_up(pathlib.Path(scratch))
     for model in models():
-        for exporter in EXPORTERS:
+        for exporter in exporting.EXPORTERS:
             if re.search(arguments.only, f"{name}/{model.name}.{exporter}"):
-                run_model(name, model, exporter, arguments, tag)
+                run_model(name, model, exporter, exporting.export, arguments, tag)
 
 
-def run_model(library, model, exporter, arguments, tag):
+def run_model(library, model, exporter, export, arguments, tag):
     folder = arguments.work / library / f"{model.name}.{exporter}"
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "row.json"
     if kept.exists() and json.loads(kept.read_text())["tag"] == tag:
         return
     row = Row(library, model.name, exporter)
-    if exported(row, model, exporter, folder):
+    if exported(row, model, exporter, export, folder):
         judge(Fusec(arguments.fusec), row, folder, arguments.target)
     kept.write_text(json.dumps({"tag": tag, **dataclasses.asdict(row)}))
     say(f"{library}/{model.name}.{exporter}: {row.verdict} {row.reason[:120]}")
 
 
-def exported(row, model, exporter, folder):
+def exported(row, model, exporter, export, folder):
     """Whether there is an export, made now or earlier; if not, the row says why."""
     kept = folder / "export.json"
     if not kept.exists():

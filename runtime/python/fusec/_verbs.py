@@ -103,7 +103,8 @@ def compile(
 ) -> Artifact:
     """Compiles a model into a folder that fusec.load loads.
 
-    model: an ONNX file, or a torch.nn.Module or ExportedProgram, which PyTorch first exports to ONNX in evaluation mode.
+    model: an ONNX file; or a torch.nn.Module or ExportedProgram, which PyTorch first exports to ONNX in evaluation mode; or a keras.Model
+    of Keras 3, which Keras exports (with tf2onnx, if its backend is TensorFlow). Its first axis is called "batch".
     output: the folder to write; by default "NAME_fused" in the working directory.
     args: the example arguments of a module, a tensor or a tuple. Every tensor whose first axis is as long as that of the first tensor gets
     the dim "batch", of any size, as its first axis; dynamic_shapes, in the form of torch.onnx.export, replaces this rule.
@@ -206,7 +207,14 @@ def _model_file(model: Any, args: Any, dynamic_shapes: Any, folder: str) -> str:
             path = os.path.join(folder, type(model).__name__.lower() + ".onnx")
             _torch.export(model, args, path, dynamic_shapes)
             return path
-    raise _errors.BadUsage(f"a model is a path or a module of PyTorch, got {type(model).__name__}")
+    if "keras" in sys.modules:
+        from fusec import _keras
+
+        if _keras.is_model(model):
+            path = os.path.join(folder, model.name + ".onnx")
+            _keras.export(model, path)
+            return path
+    raise _errors.BadUsage(f"a model is a path, a module of PyTorch or a model of Keras, got {type(model).__name__}")
 
 
 def _frozen(values: Mapping[str, Any] | None, folder: str) -> list[str] | None:

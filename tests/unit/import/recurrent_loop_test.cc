@@ -76,6 +76,11 @@ std::vector<Cell> Recognized() {
       {"gru with hard sigmoids", product + gates + "  za = Add(eb, pb)\n  zs = Add(za, three_halves)\n  zc = Clip(zs, zero, six)\n" +
            "  z = Mul(zc, sixth)\n  ra = Add(pc, ec)\n  rs = Add(ra, three_halves)\n  rc = Clip(rs, zero, six)\n  q = Mul(rc, sixth)\n" +
            "  rest = Sub(one, z)\n" + after + mixed + show},
+      {"gru of TensorFlow 1",
+       "  w = Concat<axis = 0>(r, r, r, r)\n  eh = Concat<axis = 1>(e, h)\n  p = MatMul(eh, w)\n" +
+           std::string("  pz, pr, pn = Split<axis = 1>(p, three)\n  z = Sigmoid(pz)\n  q = Sigmoid(pr)\n  qh = Mul(q, h)\n") +
+           "  eq = Concat<axis = 1>(e, qh)\n  s = MatMul(eq, w)\n" +
+           "  sz, sr, sn = Split<axis = 1>(s, three)\n  n = Tanh(sn)\n  rest = Sub(one, z)\n" + mixed + show},
       {"lstm", product + gates + lstm + "  d = Add(ig, fc)\n  dt = Tanh(d)\n  t = Mul(o, dt)\n" + show, true},
       {"lstm with a mask",
        product + gates + lstm + "  dn = Add(ig, fc)\n  dt = Tanh(dn)\n  tn = Mul(o, dt)\n  t = Where(goes_on, tn, h)\n" +
@@ -86,7 +91,7 @@ std::vector<Cell> Recognized() {
            "  t = Add(tm, hm)\n  y = Mul(tn, m)\n", false, true},
   };
   cells[6].error = 1e-7;  // 6 times the float 1/6 counts as 1
-  for (const size_t i : {1, 8}) {
+  for (const size_t i : {1, 9}) {
     cells.push_back(cells[i]);
     cells.back().name += ", from the end";
     cells.back().is_reverse = true;
