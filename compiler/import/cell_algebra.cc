@@ -8,6 +8,7 @@ namespace fusec {
 namespace {
 
 constexpr size_t kMostTerms = 64;
+constexpr size_t kMostFactors = 8;  // of a monomial
 constexpr double kRounding = 1e-6;  // of f32 constants: 6 times the f32 number 1/6 is 1
 
 double Snapped(double factor) {
@@ -80,6 +81,7 @@ std::optional<Polynomial> CellAlgebra::Multiply(const Polynomial& a, const Polyn
                              std::find(both.begin(), both.end(), factor) != both.end();
         if (!repeats) both.insert(std::upper_bound(both.begin(), both.end(), factor), factor);
       }
+      if (both.size() > kMostFactors) return std::nullopt;
       Accumulate(product, both, Snapped(left_factor * right_factor));
     }
   }

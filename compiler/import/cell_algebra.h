@@ -59,7 +59,7 @@ class CellAlgebra {
   int NumberOf(const CellFactor& atom);
   Polynomial Variable(const CellFactor& atom);
   static Polynomial Add(const Polynomial& a, const Polynomial& b, double factor = 1);
-  // nullopt if the product has too many terms.
+  // nullopt if the product has too many terms or factors.
   std::optional<Polynomial> Multiply(const Polynomial& a, const Polynomial& b) const;
   // The masks in `p` outside of the arguments of other atoms.
   std::vector<int> MasksIn(const Polynomial& p) const;

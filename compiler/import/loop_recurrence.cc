@@ -131,8 +131,9 @@ class RecurrentLoop {
     const int own = is_scan_ ? 0 : 2;   // counter and condition, inputs of a Loop's body
     const int kept = is_scan_ ? 0 : 1;  // condition, an output of a Loop's body
     if (!body || count < 0 || body->input_size() != own + count + scanned_ ||
-        body->output_size() != kept + node_.output_size() || node_.output_size() < count)
-      return NotACell("the numbers of its values do not match");
+        body->output_size() != kept + node_.output_size() || node_.output_size() < count ||
+        body->node_size() > static_cast<int>(kMostNodes))
+      return NotACell("the numbers of its values do not match, or it has too many nodes");
     for (int i = 0; is_scan_ && i < node_.output_size() - count; ++i) {
       if (Listed("scan_output_axes", i) != 0) return NotACell("it stacks along another axis");
     }

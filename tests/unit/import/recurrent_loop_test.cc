@@ -194,6 +194,21 @@ std::string LoopText(const std::string& condition) {
   })";
 }
 
+// A state that is squared again and again would be a monomial of 2^40 factors.
+TEST_F(RecurrentLoops, PowersAreBounded) {
+  std::string powers = "  h0 = Identity(h)\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string before = "h" + std::to_string(i);
+    powers += "  h" + std::to_string(i + 1) + " = Mul(" + before + ", " + before + ")\n";
+  }
+  const Cell cell{"powers",
+                  powers + "  p = MatMul(h, r)\n  pa, pb, pc = Split<axis = 1>(p, three)\n" +
+                      "  a = Add(pa, h40)\n  t = Tanh(a)\n  y = Identity(t)\n"};
+  const auto model = Load(cell.Text(false));
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(Recurrences(*model->graph), 0);
+}
+
 TEST_F(RecurrentLoops, MakeAllOfTheirTrips) {
   const auto model = Load(LoopText("goes = Less(now, most)"));
   ASSERT_TRUE(model) << ErrorOf(model);
