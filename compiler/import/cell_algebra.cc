@@ -19,7 +19,7 @@ bool SameFactor(const CellFactor& a, const CellFactor& b) {
   const bool same_argument =
       a.argument == b.argument || (a.argument && b.argument && *a.argument == *b.argument);
   return a.kind == b.kind && a.value == b.value && a.node == b.node && a.block == b.block &&
-         a.activation == b.activation && same_argument;
+         a.activation == b.activation && a.alpha == b.alpha && a.beta == b.beta && same_argument;
 }
 
 void Accumulate(Polynomial& sum, const Monomial& monomial, double factor) {

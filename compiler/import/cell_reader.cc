@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/op_def.h"
 #include "compiler/ir/recurrence.h"
 
 namespace fusec {
@@ -204,7 +205,9 @@ CellReader::Blocks CellReader::SliceOf(const Node& node) {
   const Blocks whole = Read(node.operand(0));
   const auto start = node.Get<Exprs>("starts").back().AsConstant();
   const bool others_stay = std::equal(from.begin(), from.end() - 1, to.begin(), to.end() - 1);
-  if (whole.empty() || !start || !others_stay || node.Ints("steps").back() != 1) return {};
+  const auto& steps = node.Ints("steps");
+  const bool in_order = std::all_of(steps.begin(), steps.end(), [](int64_t by) { return by == 1; });
+  if (whole.empty() || !start || !others_stay || !in_order) return {};
   const auto width = to.back().AsConstant();
   if (!width || *start % units_ != 0 || *width % units_ != 0) return {};
   const auto first = static_cast<size_t>(*start / units_),
@@ -228,12 +231,9 @@ CellReader::Blocks CellReader::ConcatOf(const Node& node) {
 }
 
 CellReader::Blocks CellReader::ProductOf(const Node& node) {
+  if (!values_.IsByInvariantMatrix(node)) return {};
   const Value* weights = node.operand(1);
   const bool is_gemm = node.kind == OpKind::kGemm;
-  if (values_.DependsOnState(weights) || values_.DependsOnStep(weights) ||
-      weights->type.rank() != 2 || node.Int("transpose_a") != 0 ||
-      (is_gemm && (node.Float("alpha") != 1 || node.Float("beta") != 1)))
-    return {};
   const Blocks left = Read(node.operand(0));
   const auto width = WidthOf(*node.result());
   if (left.size() != 1 || !width || *width % units_ != 0 ||
@@ -256,39 +256,11 @@ CellReader::Blocks CellReader::ProductOf(const Node& node) {
 }
 
 CellReader::Blocks CellReader::Activated(const Node& node) {
-  CellFactor factor{.kind = Kind::kActivation};
-  switch (node.kind) {
-    case OpKind::kSigmoid:
-      factor.activation = "Sigmoid";
-      break;
-    case OpKind::kTanh:
-      factor.activation = "Tanh";
-      break;
-    case OpKind::kRelu:
-      factor.activation = "Relu";
-      break;
-    case OpKind::kSoftplus:
-      factor.activation = "Softplus";
-      break;
-    case OpKind::kSoftsign:
-      factor.activation = "Softsign";
-      break;
-    case OpKind::kElu:
-      factor.activation = "Elu";
-      factor.alpha = node.Float("alpha");
-      break;
-    case OpKind::kLeakyRelu:
-      factor.activation = "LeakyRelu";
-      factor.alpha = node.Float("alpha");
-      break;
-    case OpKind::kHardSigmoid:
-      factor.activation = "HardSigmoid";
-      factor.alpha = node.Float("alpha");
-      factor.beta = node.Float("beta");
-      break;
-    default:
-      return {};
-  }
+  const CellActivation* function = FindCellActivation(GetOpDef(node.kind).onnx);
+  if (function == nullptr || node.operands.size() != 1) return {};
+  CellFactor factor{.kind = Kind::kActivation, .activation = function->name};
+  if (function->has_alpha) factor.alpha = node.Float("alpha");
+  if (function->has_beta) factor.beta = node.Float("beta");
   const Blocks arguments = Read(node.operand(0));
   Blocks results;
   for (const Polynomial& argument : arguments) results.push_back(Of(factor, argument));

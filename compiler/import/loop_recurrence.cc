@@ -49,7 +49,7 @@ class RecurrentLoop {
     Declare(values);
     if (states_.empty()) return Map(values, results);
     inputs_.is_reverse = values.ReadBackwards();
-    FUSEC_TRY(MergeStates(values));
+    MergeStates(values);
     CellAlgebra algebra;
     CellReader reader(values, inner_, algebra, inputs_.units, numbers_, StateCount());
     std::vector<Polynomial> next = NextStates(reader);
@@ -319,17 +319,17 @@ class RecurrentLoop {
     const auto contents = KnownContents(value, state);
     return contents && contents->size() == 1 ? std::optional((*contents)[0]) : std::nullopt;
   }
-  // Whether `condition` is true, or compares values with limits that they are below: `first` gives
-  // the least k so that value < trips follows from k < 1.
-  template <class First>
-  bool Holds(const Value* condition, ImportState& state, const First& first) {
+  // Whether `condition` is true, or compares values with limits that they are below: `above` gives
+  // k so that the value is at most trips - 1 + k wherever the condition must hold.
+  template <class Above>
+  bool Holds(const Value* condition, ImportState& state, const Above& above) {
     const auto known = KnownTensor(condition, state);
     if (known) return known->element_count() == 1 && known->GetInt(0) != 0;
     const Node* node = Uncast(condition)->producer;
     if (node && node->kind == OpKind::kAnd)
-      return Holds(node->operand(0), state, first) && Holds(node->operand(1), state, first);
+      return Holds(node->operand(0), state, above) && Holds(node->operand(1), state, above);
     if (!node || node->kind != OpKind::kLess) return false;
-    const auto value = first(node->operand(0));
+    const auto value = above(node->operand(0));
     const auto limit = Number(node->operand(1), state);
     if (!value || !limit) return false;
     const Expr rest = *limit - trips_ - *value;
@@ -351,7 +351,7 @@ class RecurrentLoop {
 
   // Gives states numbers. Keras carries the last output beside the state that it is equal to: both
   // begin with zeros, and if they are equal before a step, they are equal after it.
-  Result<void> MergeStates(StepValues& values) {
+  void MergeStates(StepValues& values) {
     const auto number = [&](int twin, int of) {
       numbers_.clear();
       state_of_.clear();
@@ -371,11 +371,10 @@ class RecurrentLoop {
         CellAlgebra algebra;
         CellReader reader(values, inner_, algebra, inputs_.units, numbers_, StateCount());
         const auto one = reader.Read(states_[twin]->after), other = reader.Read(states_[of]->after);
-        if (one.size() == 1 && one == other) return {};
+        if (one.size() == 1 && one == other) return;
       }
     }
     number(-1, -1);
-    return {};
   }
 
   std::vector<Polynomial> NextStates(CellReader& reader) {

@@ -160,12 +160,18 @@ Value* StepValues::Pointwise(const Node& node, const Block* blocks) {
   return f_.Make(node.kind, operands, node.attributes);
 }
 
+bool StepValues::IsByInvariantMatrix(const Node& product) {
+  const Value* matrix = product.operand(1);
+  const bool is_scaled =
+      product.kind == OpKind::kGemm && (product.Float("alpha") != 1 || product.Float("beta") != 1);
+  return !DependsOnState(matrix) && !DependsOnStep(matrix) && matrix->type.rank() == 2 &&
+         product.Int("transpose_a") == 0 && !is_scaled;
+}
+
 Value* StepValues::Product(const Node& node, const Block* blocks) {
+  if (!IsByInvariantMatrix(node)) return nullptr;
   Value* weights = node.operand(1);
   const bool is_gemm = node.kind == OpKind::kGemm;
-  if (DependsOnStep(weights) || weights->type.rank() != 2 || node.Int("transpose_a") != 0)
-    return nullptr;
-  if (is_gemm && (node.Float("alpha") != 1 || node.Float("beta") != 1)) return nullptr;
   Value* left = AllSteps(node.operand(0));
   if (left == nullptr) return nullptr;
   const bool transposed = node.Int("transpose_b") != 0;

@@ -31,6 +31,10 @@ class StepValues {
   bool DependsOnState(const Value* value) { return Depends(value).on_state; }
   bool DependsOnStep(const Value* value) { return Depends(value).on_step; }
 
+  // Whether a MatMul or Gemm only multiplies rows by a matrix that is the same in all iterations,
+  // and adds a third operand if it has one.
+  bool IsByInvariantMatrix(const Node& product);
+
   // A value that depends on neither, in the graph around the loop.
   Value* Invariant(Value* value);
   // A value that depends on no state, for all iterations: [steps, ...]; null if fusec cannot

@@ -23,6 +23,7 @@ struct Cell {
            "float[2, 2] last" + with(has_cell, ", float[2, 2] last_c") +
            ")\n<float[2, 2] zeros = {0, 0, 0, 0}, float[4] ones = {1, 1, 1, 1}, float one = {1}, " +
            "int64[3] three = {2, 2, 2}, int64[1] from = {1}, int64[1] to = {3}, float zero = {0}, " +
+           "int64[1] end_row = {-1}, int64[1] before = {-9}, int64[1] axis = {0}, int64[1] step = {-1}, " +
            "float six = {6}, float sixth = {0.16666667}, float three_halves = {1.5}> {\n" +
            "  last" + with(has_cell, ", last_c") + with(disguise, ", end") + ", all = Scan(zeros" + with(has_cell, ", zeros") +
            with(disguise, ", ones") + ", x" + with(has_mask, ", keep") + ") <num_scan_inputs = " + (has_mask ? "2" : "1") +
@@ -123,6 +124,12 @@ TEST_F(RecurrentLoops, OtherCellsAreUnrolled) {
   const std::string show = "  y = Identity(t)\n";
   const Cell others[] = {
       {"a delayed state", product + "  a = Add(ea, pa)\n  t = Tanh(a)\n  d = Identity(h)\n" + show, true},
+      {"gates that differ in a parameter only",
+       product + "  za = Add(ea, pa)\n  z = HardSigmoid<alpha = 0.2>(za)\n  k = HardSigmoid<alpha = 0.3>(za)\n" +
+           "  na = Add(eb, pb)\n  n = Tanh(na)\n" +
+           "  rest = Sub(one, k)\n  new = Mul(rest, n)\n  qh = Mul(z, h)\n  t = Add(new, qh)\n" + show},
+      {"rows in reverse order",
+       product + "  a = Add(ea, pa)\n  b2 = Slice(a, end_row, before, axis, step)\n  t = Tanh(b2)\n" + show},
       {"a state that is squared", product + "  hh = Mul(h, h)\n  a = Add(hh, pa)\n  t = Tanh(a)\n" + show},
       {"gates that do not sum to 1",
        product + "  z = Sigmoid(ea)\n  n = Tanh(pa)\n  zn = Mul(z, n)\n  zh = Mul(z, h)\n  t = Add(zn, zh)\n" + show},
