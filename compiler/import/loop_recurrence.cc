@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "compiler/import/cell_reader.h"
-#include "compiler/import/names.h"
+#include "compiler/import/loop_parts.h"
 #include "compiler/import/recurrent_cell.h"
 #include "compiler/import/split_products.h"
 #include "compiler/import/subgraph.h"
@@ -124,18 +124,15 @@ class RecurrentLoop {
   }
 
   Result<void> ReadBody() {
-    const onnx::GraphProto* body = SubgraphOf(node_, "body");
-    scanned_ = is_scan_ ? static_cast<int>(context_.Int("num_scan_inputs", 0)) : 0;
-    const int first = is_scan_ ? 0 : 2;  // index of the first carried input
-    const int count = node_.input_size() - first - scanned_;
-    const int own = is_scan_ ? 0 : 2;   // counter and condition, inputs of a Loop's body
-    const int kept = is_scan_ ? 0 : 1;  // condition, an output of a Loop's body
-    if (!body || count < 0 || body->input_size() != own + count + scanned_ ||
-        body->output_size() != kept + node_.output_size() || node_.output_size() < count ||
-        body->node_size() > static_cast<int>(kMostNodes))
-      return NotACell("the numbers of its values do not match, or it has too many nodes");
+    const auto parts = PartsOfLoop(node_, context_);
+    if (!parts || parts->body->node_size() > static_cast<int>(kMostNodes))
+      return NotACell("its parts do not match, or it has too many nodes");
+    const onnx::GraphProto* body = parts->body;
+    const int first = parts->first, count = parts->carried;
+    scanned_ = parts->scanned;
     for (int i = 0; is_scan_ && i < node_.output_size() - count; ++i) {
-      if (Listed("scan_output_axes", i) != 0) return NotACell("it stacks along another axis");
+      if (ScanAttribute(context_, "scan_output_axes", i) != 0)
+        return NotACell("it stacks along another axis");
     }
     FUSEC_TRY(FindTrips(count));
     std::vector<Named> inputs;
@@ -183,7 +180,8 @@ class RecurrentLoop {
   Result<void> FindTrips(int count) {
     if (is_scan_) {
       const Value* first = context_.input(count);
-      if (scanned_ < 1 || first == nullptr || first->type.rank() < 1 || Axis(0, *first) != 0)
+      if (scanned_ < 1 || first == nullptr || first->type.rank() < 1 ||
+          ScanAxis(context_, 0, *first) != 0)
         return NotACell("an axis that is not the first");
       trips_ = first->type.shape[0];
       return {};
@@ -204,21 +202,13 @@ class RecurrentLoop {
     const auto first = Number(less->operand(0), state_);
     return first && first->IsConstant(0) ? Number(less->operand(1), state_) : std::nullopt;
   }
-  int64_t Listed(const std::string& name, int i) const {
-    const std::vector<int64_t> list = context_.Ints(name);
-    return static_cast<size_t>(i) < list.size() ? list[i] : 0;
-  }
-  int64_t Axis(int i, const Value& value) const {
-    const int64_t axis = Listed("scan_input_axes", i);
-    return axis < 0 ? axis + value.type.rank() : axis;
-  }
   // The input of the body that is an element of scan input `i`, which is input `at` of the node.
   Result<Value*> ScanElement(int at, int i) {
     Value* sequence = context_.input(at);
-    if (!sequence || sequence->type.rank() < 1 || Axis(i, *sequence) != 0 ||
+    if (!sequence || sequence->type.rank() < 1 || ScanAxis(context_, i, *sequence) != 0 ||
         !(sequence->type.shape[0] == trips_))
       return NotACell("an axis that is not the first");
-    if (Listed("scan_input_directions", i) != 0)
+    if (ScanAttribute(context_, "scan_input_directions", i) != 0)
       sequence = Formula(state_.builder).Slice(sequence, 0, trips_ - 1, trips_, -1);
     TensorType type = sequence->type;
     type.shape.erase(type.shape.begin());
@@ -449,7 +439,8 @@ class RecurrentLoop {
     }
     for (size_t i = carried_.size(); i < all_steps.size(); ++i) {
       const int number = static_cast<int>(i - carried_.size());
-      const bool is_turned = is_scan_ && Listed("scan_output_directions", number) != 0;
+      const bool is_turned =
+          is_scan_ && ScanAttribute(context_, "scan_output_directions", number) != 0;
       results.push_back(is_turned != inputs_.is_reverse
                             ? f.Slice(all_steps[i], 0, trips_ - 1, trips_, -1)
                             : all_steps[i]);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/import/loop_parts.h"
 #include "compiler/import/subgraph.h"
 
 namespace fusec {
@@ -35,15 +36,8 @@ class Unroller {
       return ModelError("the opset is " + std::to_string(state_.opsets.at("")) +
                         ", expected 9 or more for a Scan");
     }
-    const int scanned = is_scan ? Scanned() : 0;
-    const int first = is_scan ? 0 : 2;  // index of the first carried input
-    const int carried = node_.input_size() - first - scanned;
-    const int own = is_scan ? 0 : 2;   // counter and condition, inputs of a Loop's body
-    const int kept = is_scan ? 0 : 1;  // condition, an output of a Loop's body
-    if (carried < 0 || body_->input_size() != own + carried + scanned ||
-        body_->output_size() != kept + node_.output_size() || node_.output_size() < carried) {
-      return ModelError("the numbers of its inputs, outputs and body's values do not match");
-    }
+    FUSEC_ASSIGN(const LoopParts parts, PartsOfLoop(node_, context_));
+    const int first = parts.first, carried = parts.carried, kept = parts.kept;
     std::vector<Named> state;
     for (int i = 0; i < carried; ++i) {
       std::optional<Named> found = scope_.Find(node_.input(first + i));
@@ -64,7 +58,7 @@ class Unroller {
         inputs.push_back(Constant(Dtype::kBool, 1));
       }
       inputs.insert(inputs.end(), state.begin(), state.end());
-      for (int i = 0; i < scanned; ++i) {
+      for (int i = 0; i < parts.scanned; ++i) {
         FUSEC_ASSIGN(Value * element, ScanElement(carried + i, i, trip, trips));
         inputs.push_back(element);
       }
@@ -99,11 +93,6 @@ class Unroller {
   }
 
  private:
-  // Element `i` of an attribute that lists integers, 0 where the list is absent or too short.
-  int64_t Listed(const std::string& name, int i) const {
-    const std::vector<int64_t> list = context_.Ints(name);
-    return static_cast<size_t>(i) < list.size() ? list[i] : 0;
-  }
   int Scanned() const { return static_cast<int>(context_.Int("num_scan_inputs", 0)); }
 
   // The trip count: a Loop's first input, or the length of the axis that a Scan iterates over.
@@ -114,7 +103,7 @@ class Unroller {
       if (scanned < 1 || scanned > node_.input_size()) return std::nullopt;
       const Value* value = context_.input(node_.input_size() - scanned);
       if (value == nullptr) return std::nullopt;
-      const int64_t axis = Axis(Listed("scan_input_axes", 0), *value);
+      const int64_t axis = ScanAxis(context_, 0, *value);
       if (axis < 0 || axis >= value->type.rank()) return std::nullopt;
       return value->type.shape[axis].AsConstant();
     }
@@ -122,9 +111,6 @@ class Unroller {
     const auto contents = trips ? KnownContents(trips, state_) : std::nullopt;
     if (!contents || contents->size() != 1) return std::nullopt;
     return (*contents)[0].AsConstant();
-  }
-  static int64_t Axis(int64_t axis, const Value& value) {
-    return axis < 0 ? axis + value.type.rank() : axis;
   }
 
   // The value of a condition, which must be known. An absent condition is true.
@@ -147,12 +133,12 @@ class Unroller {
   Result<Value*> ScanElement(int at, int i, int64_t trip, int64_t trips) {
     Value* value = context_.input(at);
     if (value == nullptr) return ModelError("");
-    const int64_t axis = Axis(Listed("scan_input_axes", i), *value);
+    const int64_t axis = ScanAxis(context_, i, *value);
     if (axis < 0 || axis >= value->type.rank() || !value->type.shape[axis].IsConstant(trips)) {
       return ModelError(fmt::format("scan input \"{}\" is {}, expected {} elements along axis {}",
                                     node_.input(at), value->type.ToString(), trips, axis));
     }
-    const bool backwards = Listed("scan_input_directions", i) != 0;
+    const bool backwards = ScanAttribute(context_, "scan_input_directions", i) != 0;
     return PartOf(state_.builder, value, axis, backwards ? trips - 1 - trip : trip, 1,
                   /*keeps_axis=*/false);
   }
@@ -163,8 +149,10 @@ class Unroller {
       return ModelError(
           "it makes no iteration, so that the shape of what it collects is not known");
     }
-    if (Listed("scan_output_directions", i) != 0) std::reverse(parts.begin(), parts.end());
-    return Stacked(state_.builder, std::move(parts), Listed("scan_output_axes", i));
+    if (ScanAttribute(context_, "scan_output_directions", i) != 0)
+      std::reverse(parts.begin(), parts.end());
+    return Stacked(state_.builder, std::move(parts),
+                   ScanAttribute(context_, "scan_output_axes", i));
   }
 
   const onnx::NodeProto& node_;

@@ -125,9 +125,9 @@ TEST_F(RecurrentLoops, OtherCellsAreUnrolled) {
   const Cell others[] = {
       {"a delayed state", product + "  a = Add(ea, pa)\n  t = Tanh(a)\n  d = Identity(h)\n" + show, true},
       {"gates that differ in a parameter only",
-       product + "  za = Add(ea, pa)\n  z = HardSigmoid<alpha = 0.2>(za)\n  k = HardSigmoid<alpha = 0.3>(za)\n" +
-           "  na = Add(eb, pb)\n  n = Tanh(na)\n" +
-           "  rest = Sub(one, k)\n  new = Mul(rest, n)\n  qh = Mul(z, h)\n  t = Add(new, qh)\n" + show},
+       product + "  ia = Add(ea, pa)\n  i = HardSigmoid<alpha = 0.5>(ia)\n  fa = Add(eb, pb)\n  f = HardSigmoid<alpha = 0.25>(fa)\n" +
+           "  o = HardSigmoid<alpha = 0.5>(fa)\n  ga = Add(ec, pc)\n  g = Tanh(ga)\n  ig = Mul(g, i)\n  fc = Mul(f, c)\n" +
+           "  d = Add(ig, fc)\n  dt = Tanh(d)\n  t = Mul(o, dt)\n" + show, true},
       {"rows in reverse order",
        product + "  a = Add(ea, pa)\n  b2 = Slice(a, end_row, before, axis, step)\n  t = Tanh(b2)\n" + show},
       {"a state that is squared", product + "  hh = Mul(h, h)\n  a = Add(hh, pa)\n  t = Tanh(a)\n" + show},
