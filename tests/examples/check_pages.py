@@ -6,6 +6,7 @@ usage: check_pages.py FUSEC [ROOT]
 """
 
 import pathlib
+import posixpath
 import re
 import subprocess
 import sys
@@ -75,7 +76,7 @@ class Page:
 def exists(page, name):
     """Whether `name` is a file or folder of the checkout: from its root, from the page, or as the end of some path."""
     name = name.rstrip("/")
-    beside = (pathlib.PurePosixPath(page.name).parent / name).as_posix()
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(page.name), name))
     known = set(FILES) | FOLDERS
     if name in known or beside in known:
         return True
