@@ -54,6 +54,7 @@ Polynomial Constant(double number);
 // The atoms of one cell. Equal atoms have the same number.
 class CellAlgebra {
  public:
+  int atom_count() const { return static_cast<int>(atoms_.size()); }
   const CellFactor& atom(int number) const { return atoms_[number]; }
 
   int NumberOf(const CellFactor& atom);

@@ -107,8 +107,10 @@ class Matcher {
     return monomial[1] == factor ? std::optional(monomial[0]) : std::nullopt;
   }
 
-  // n + z h - z n, or h + z n - z h, whose update gate is 1 - z.
+  // n + z h - z n, or h + z n - z h, whose update gate is 1 - z; or n alone, whose update gate is
+  // 0.
   std::optional<MatchedCell> Gru() const {
+    if (const auto candidate = next_[0].Single()) return WithoutUpdate(*candidate);
     if (next_[0].terms.size() != 3) return std::nullopt;
     const int state = 0;
     int alone = -1, plus = -1, minus = -1;  // the one of degree 1; the factors of the others
@@ -136,7 +138,22 @@ class Matcher {
     MatchedCell cell{&KindOf(Cell::kGru)};
     AddActivations(cell, {*gate, candidate});
     cell.gates = {*update, {}, {}};
-    return AddCandidate(cell, candidate, *gate) ? std::optional(cell) : std::nullopt;
+    std::optional<int> reset;
+    if (!AddCandidate(cell, candidate, reset) || !AreSame(*reset, *gate)) return std::nullopt;
+    return cell;
+  }
+
+  std::optional<MatchedCell> WithoutUpdate(int candidate) const {
+    if (!IsActivation(candidate)) return std::nullopt;
+    MatchedCell cell{&KindOf(Cell::kGru)};
+    GateSum update;
+    update.number = -1000;  // sigmoid(-1000) is 0
+    cell.gates = {update, {}, {}};
+    std::optional<int> reset;
+    if (!AddCandidate(cell, candidate, reset) || At(*reset).activation != "Sigmoid")
+      return std::nullopt;
+    AddActivations(cell, {*reset, candidate});
+    return cell;
   }
 
   static void Negate(GateSum& sum) {
@@ -146,14 +163,14 @@ class Matcher {
   }
 
   // The candidate's sum: linear with a product of r h, or linear and r (product of h + bias).
-  bool AddCandidate(MatchedCell& cell, int candidate, int update) const {
+  // Sets the activation `reset`.
+  bool AddCandidate(MatchedCell& cell, int candidate, std::optional<int>& reset) const {
     GateSum& sum = cell.gates[2];
     const int state = 0;
-    std::optional<int> reset;
     const auto set_reset = [&](int number) {
       if (reset && *reset != number) return false;
       reset = number;
-      return IsActivation(number) && AreSame(number, update);
+      return IsActivation(number);
     };
     for (const auto& [monomial, factor] : At(candidate).argument->terms) {
       if (monomial.empty()) {

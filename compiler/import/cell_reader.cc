@@ -55,10 +55,12 @@ CellReader::Blocks CellReader::Compute(Value* value) {
       return {Constant(IsFloat(number->dtype()) ? number->GetDouble(0)
                                                 : static_cast<double>(number->GetInt(0)))};
     // Parts of a tensor are read as its blocks, so that the gates have one tensor in common.
-    const bool is_part = node && (node->kind == OpKind::kSlice || node->kind == OpKind::kConcat);
+    const bool is_part = node && !values_.IsComputed(value) &&
+                         (node->kind == OpKind::kSlice || node->kind == OpKind::kConcat);
     Blocks parts = is_part && IsFloat(value->type.dtype) ? OfNode(*node) : Blocks();
     if (!parts.empty()) return parts;
-    if (node == nullptr || !(IsWidened(*node) || Chooses(*node))) return Leaf(value);
+    const bool is_read = node && (IsWidened(*node) || Chooses(*node) || IsComplement(*node));
+    if (!is_read || values_.IsComputed(value)) return Leaf(value);
   }
   return node == nullptr ? Blocks() : OfNode(*node);
 }
@@ -87,6 +89,14 @@ bool CellReader::Chooses(const Node& node) {
          std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
            return operand->producer && IsWidened(*operand->producer);
          });
+}
+
+// Whether a node that depends on no state subtracts a column that all units share from a number, so
+// that a weight w and 1 - w have one atom.
+bool CellReader::IsComplement(const Node& node) {
+  if (node.kind != OpKind::kSub || WidthOf(*node.result()) != 1 || units_ == 1) return false;
+  const auto number = KnownTensor(node.operand(0), inner_);
+  return number && number->element_count() == 1 && values_.DependsOnStep(node.operand(1));
 }
 
 CellReader::Blocks CellReader::Leaf(Value* value) {

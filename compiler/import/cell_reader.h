@@ -26,6 +26,7 @@ class CellReader {
   Blocks Leaf(Value* value);
   bool IsWidened(const Node& node);
   bool Chooses(const Node& node);
+  bool IsComplement(const Node& node);
   Blocks OfNode(const Node& node);
   Blocks Combined(const Node& node,
                   const std::function<std::optional<Polynomial>(ArrayRef<Polynomial>)>& combine);

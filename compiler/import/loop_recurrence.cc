@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "compiler/import/cell_reader.h"
 #include "compiler/import/loop_parts.h"
-#include "compiler/import/recurrent_cell.h"
+#include "compiler/import/loop_states.h"
 #include "compiler/import/split_products.h"
 #include "compiler/import/subgraph.h"
 
@@ -20,9 +19,9 @@ struct Carried {
   enum class Role { kCounter, kInvariant, kState, kLast };
   Role role = Role::kState;
   Value* before = nullptr;  // around the loop
-  Value* input = nullptr;   // of the body
+  Value* input = nullptr;   // in the body: an input, or a constant that all steps pass on
   Value* after = nullptr;   // in the body
-  Value* last = nullptr;    // around the loop, of a state after the last step
+  int state = -1;           // its number, if it is a state
 };
 
 class RecurrentLoop {
@@ -47,76 +46,17 @@ class RecurrentLoop {
     FUSEC_TRY(CheckConditions());
     StepValues values(graph_, state_, inner_, trips_);
     Declare(values);
-    if (states_.empty()) return Map(values, results);
-    inputs_.is_reverse = values.ReadBackwards();
-    MergeStates(values);
-    CellAlgebra algebra;
-    CellReader reader(values, inner_, algebra, inputs_.units, numbers_, StateCount());
-    std::vector<Polynomial> next = NextStates(reader);
-    std::vector<int> masks;
-    for (const Polynomial& one : next) {
-      for (const int mask : algebra.MasksIn(one)) {
-        if (std::find(masks.begin(), masks.end(), mask) == masks.end()) masks.push_back(mask);
-      }
-    }
-    if (masks.size() > 1) return NotACell("it has several masks");
-    const std::optional<int> mask = masks.empty() ? std::nullopt : std::optional(masks[0]);
-    for (size_t i = 0; mask && i < next.size(); ++i) {
-      if (CellAlgebra::Where(next[i], *mask, false).Single() != static_cast<int>(i))
-        return NotACell("its mask does not keep the state");
-      next[i] = CellAlgebra::Where(next[i], *mask, true);
-    }
-    const auto cell = MatchCell(algebra, next);
-    if (!cell) return NotACell("its formula is another one");
-    FUSEC_TRY(CheckSize(*cell));
-    std::vector<Shown> shown;
-    FUSEC_TRY(FindShown(reader, *cell, next, mask, shown));
-    if (mask) {
-      Value* step = algebra.atom(*mask).value;
-      Value* updates =
-          step->type.shape == Shape{inputs_.batch, 1} ? values.AllSteps(step) : nullptr;
-      if (updates == nullptr)
-        return NotACell("fusec cannot compute its mask for all steps at once");
-      inputs_.updates = Formula(state_.builder).Reshape(updates, {trips_, inputs_.batch});
-    }
-    const auto initial = [&](int number) {
-      Value* before = state_of_[number]->before;
-      return IsZeroState(before) ? nullptr : before;
-    };
-    inputs_.state = initial(cell->state);
-    if (cell->kind->cell == Cell::kLstm) inputs_.cell = initial(cell->cell);
-    Node* node = AddRecurrence(*cell, inputs_, values, state_.builder);
-    if (node == nullptr)
-      return NotACell("fusec cannot compute the inputs of its gates for all steps at once");
-    return SetStates(*node, *cell, shown, results);
+    is_reverse_ = !states_.empty() && values.ReadBackwards();
+    LoopStates states(graph_, state_, inner_, values, trips_, is_reverse_);
+    if (const auto computed = states.Compute(states_); !computed)
+      return NotACell(computed.error().message);
+    ValueList all;
+    FUSEC_TRY(SetResults(states, all));
+    results = std::move(all);
+    return {};
   }
 
  private:
-  // What the loop makes of each step for an output: the state, or zeros where the mask is false.
-  struct Shown {
-    bool is_masked = false;
-  };
-
-  // The results of a loop that carries no state: each step is computed by itself.
-  Result<void> Map(StepValues& values, ValueList& results) {
-    Formula f(state_.builder);
-    ValueList all;
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      if (i < carried_.size() && carried_[i].role != Carried::Role::kLast) {
-        all.push_back(nullptr);
-        continue;
-      }
-      Shape shape = outputs_[i]->type.shape;
-      shape.insert(shape.begin(), trips_);
-      Value* steps = values.DependsOnStep(outputs_[i])
-                         ? values.AllSteps(outputs_[i])
-                         : f.Expand(values.Invariant(outputs_[i]), shape);
-      if (steps == nullptr || steps->type.shape != shape) return NotACell("");
-      all.push_back(steps);
-    }
-    return SetResults(all, results);
-  }
-
   tl::unexpected<Error> NotACell(const std::string& what) const {
     if (states_.empty()) return ModelError("");
     return ModelError(
@@ -146,6 +86,10 @@ class RecurrentLoop {
       Value* before = context_.input(first + i);
       if (before == nullptr) return NotACell("a sequence that it carries");
       carried_.push_back({.before = before, .input = graph_.AddInput("carried", before->type)});
+      const bool is_kept =
+          body->output(parts->kept + i).name() == body->input(parts->own + i).name();
+      auto known = is_kept ? KnownTensor(before, state_) : std::nullopt;
+      if (known) carried_.back().input = inner_.builder.Constant(*std::move(known));
       inputs.push_back(carried_.back().input);
     }
     for (int i = 0; i < scanned_; ++i) {
@@ -235,21 +179,13 @@ class RecurrentLoop {
         one.role = Carried::Role::kLast;
       } else {
         const TensorType& type = one.before->type;
-        const auto units = type.rank() == 2 ? type.shape[1].AsConstant() : std::nullopt;
-        const bool is_first = states_.empty();
-        if (!units || !IsFloat(type.dtype) || !(one.after->type == type) ||
-            !(is_first || type == states_[0]->before->type))
+        if (type.rank() != 2 || !type.shape[1].AsConstant() || !IsFloat(type.dtype) ||
+            !(one.after->type == type))
           return NotACell("it also carries " + type.ToString());
-        if (is_first) {
-          inputs_.batch = type.shape[0];
-          inputs_.units = *units;
-          inputs_.dtype = type.dtype;
-        }
-        states_.push_back(&one);
+        one.state = static_cast<int>(states_.size());
+        states_.push_back({.before = one.before, .input = one.input, .after = one.after});
       }
     }
-    if (states_.size() > 3) return NotACell("it carries more than two states");
-    inputs_.steps = trips_;
     return {};
   }
 
@@ -337,93 +273,16 @@ class RecurrentLoop {
     for (const auto& [element, sequence] : elements_) values.DeclareElement(element, sequence);
   }
 
-  int StateCount() const { return static_cast<int>(state_of_.size()); }
-
-  // Gives states numbers. Keras carries the last output beside the state that it is equal to: both
-  // begin with zeros, and if they are equal before a step, they are equal after it.
-  void MergeStates(StepValues& values) {
-    const auto number = [&](int twin, int of) {
-      numbers_.clear();
-      state_of_.clear();
-      for (int i = 0; i < static_cast<int>(states_.size()); ++i) {
-        if (i == twin) continue;
-        numbers_[states_[i]->input] = StateCount();
-        state_of_.push_back(states_[i]);
-      }
-      if (twin >= 0) numbers_[states_[twin]->input] = numbers_[states_[of]->input];
+  // The results of the loop: what it carries after the last step, and the values of all steps, in
+  // the order of the sequences.
+  Result<void> SetResults(LoopStates& states, ValueList& results) {
+    Formula f(state_.builder);
+    const auto all_steps = [&](Value* output) -> Result<Value*> {
+      Value* all = states.AllSteps(output);
+      if (all == nullptr) return NotACell("it collects another value");
+      return all;
     };
-    const int count = static_cast<int>(states_.size());
-    for (int twin = 0; twin < count; ++twin) {
-      for (int of = 0; of < count; ++of) {
-        if (twin == of || !IsZeroState(states_[twin]->before) || !IsZeroState(states_[of]->before))
-          continue;
-        number(twin, of);
-        CellAlgebra algebra;
-        CellReader reader(values, inner_, algebra, inputs_.units, numbers_, StateCount());
-        const auto one = reader.Read(states_[twin]->after), other = reader.Read(states_[of]->after);
-        if (one.size() == 1 && one == other) return;
-      }
-    }
-    number(-1, -1);
-  }
-
-  std::vector<Polynomial> NextStates(CellReader& reader) {
-    std::vector<Polynomial> next;
-    for (const Carried* one : state_of_) {
-      const auto blocks = reader.Read(one->after);
-      next.push_back(blocks.size() == 1 ? blocks[0] : Polynomial());
-    }
-    return next;
-  }
-
-  Result<void> CheckSize(const MatchedCell& cell) {
-    const int64_t bytes =
-        StateBytesPerRow(*cell.kind, inputs_.units, cell.linear_before_reset, inputs_.dtype);
-    if (bytes <= kMostStateBytes) return {};
-    return NotACell(std::to_string(inputs_.units) + " units are too many");
-  }
-
-  Result<void> FindShown(CellReader& reader, const MatchedCell& cell,
-                         const std::vector<Polynomial>& next, std::optional<int> mask,
-                         std::vector<Shown>& shown) {
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      if (i < carried_.size() && carried_[i].role != Carried::Role::kLast) {
-        shown.push_back({});
-        continue;
-      }
-      const auto blocks = reader.Read(outputs_[i]);
-      if (blocks.size() != 1) return NotACell("it collects another value");
-      const auto at = [&](bool is_set) {
-        return mask ? CellAlgebra::Where(blocks[0], *mask, is_set) : blocks[0];
-      };
-      const bool is_zero = mask && at(false).IsZero();
-      const bool stays = !mask || at(false).Single() == cell.state;
-      if (!(at(true) == next[cell.state]) || !(is_zero || stays))
-        return NotACell("it collects another value");
-      shown.push_back({is_zero});
-    }
-    return {};
-  }
-
-  // The results of the loop, if `node` computes its states.
-  Result<void> SetStates(Node& node, const MatchedCell& cell, ArrayRef<Shown> shown,
-                         ValueList& results) {
-    Formula f(state_.builder);
-    for (Carried& one : carried_) {
-      if (one.role != Carried::Role::kState) continue;
-      const bool is_cell = cell.kind->cell == Cell::kLstm && numbers_[one.input] == cell.cell;
-      one.last = f.Reshape(node.result(is_cell ? 2 : 1), {inputs_.batch, Expr(inputs_.units)});
-    }
-    ValueList all;
-    for (const Shown& output : shown) all.push_back(StatesOf(node, output));
-    return SetResults(all, results);
-  }
-
-  // `all_steps` has the values of all steps for each output, in the order of the sequences.
-  Result<void> SetResults(ArrayRef<Value*> all_steps, ValueList& results) {
-    Formula f(state_.builder);
-    for (size_t i = 0; i < carried_.size(); ++i) {
-      const Carried& one = carried_[i];
+    for (const Carried& one : carried_) {
       if (one.role == Carried::Role::kInvariant) {
         results.push_back(one.before);
       } else if (one.role == Carried::Role::kCounter) {
@@ -431,29 +290,21 @@ class RecurrentLoop {
             f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{trips_}}, {"scalar", int64_t{1}}});
         results.push_back(f.Cast(trips, one.before->type.dtype));
       } else if (one.role == Carried::Role::kLast) {
-        const Expr last = inputs_.is_reverse ? Expr(0) : trips_ - 1;
-        results.push_back(f.Reshape(f.Slice(all_steps[i], 0, last, 1), one.after->type.shape));
+        FUSEC_ASSIGN(Value * all, all_steps(one.after));
+        const Expr last = is_reverse_ ? Expr(0) : trips_ - 1;
+        results.push_back(f.Reshape(f.Slice(all, 0, last, 1), one.after->type.shape));
       } else {
-        results.push_back(one.last);
+        results.push_back(states_[one.state].last);
       }
     }
-    for (size_t i = carried_.size(); i < all_steps.size(); ++i) {
+    for (size_t i = carried_.size(); i < outputs_.size(); ++i) {
+      FUSEC_ASSIGN(Value * all, all_steps(outputs_[i]));
       const int number = static_cast<int>(i - carried_.size());
       const bool is_turned =
           is_scan_ && ScanAttribute(context_, "scan_output_directions", number) != 0;
-      results.push_back(is_turned != inputs_.is_reverse
-                            ? f.Slice(all_steps[i], 0, trips_ - 1, trips_, -1)
-                            : all_steps[i]);
+      results.push_back(is_turned != is_reverse_ ? f.Slice(all, 0, trips_ - 1, trips_, -1) : all);
     }
     return {};
-  }
-
-  // The states of all steps in the order of the sequences, [steps, batch, units].
-  Value* StatesOf(Node& node, const Shown& shown) {
-    if (!shown.is_masked) return node.result();
-    Formula f(state_.builder);
-    Value* mask = f.Reshape(inputs_.updates, {trips_, inputs_.batch, Expr(1)});
-    return f.Where(mask, node.result(), f.Number(0, inputs_.dtype));
   }
 
   const onnx::NodeProto& node_;
@@ -470,12 +321,10 @@ class RecurrentLoop {
   Value* counter_ = nullptr;
   const Value* condition_ = nullptr;
   std::vector<Carried> carried_;
-  std::vector<Carried*> states_;
+  std::vector<LoopState> states_;
   std::vector<std::pair<Value*, Value*>> elements_;
   std::vector<Value*> outputs_;
-  std::vector<Carried*> state_of_;       // by number, without twins
-  DenseMap<const Value*, int> numbers_;  // of the states' inputs
-  RecurrenceInputs inputs_;
+  bool is_reverse_ = false;  // whether the steps go from the end of the sequences
 };
 
 }  // namespace

@@ -18,15 +18,52 @@ Shape After(const Expr& first, const Shape& rest) {
 }  // namespace
 
 bool StepValues::IsCounter(const Value* value) const {
-  while (value->producer != nullptr &&
-         (value->producer->kind == OpKind::kCast || value->producer->kind == OpKind::kIdentity))
-    value = value->producer->operand(0);
+  while (const Node* node = value->producer) {
+    if (!value->type.ElementCount().IsConstant(1)) return false;
+    if (node->kind == OpKind::kWhere && IsNegative(node->operand(0))) {
+      value = node->operand(2);  // a place from the end if the counter were negative
+    } else if (node->kind == OpKind::kCast || node->kind == OpKind::kIdentity ||
+               node->kind == OpKind::kReshape ||
+               (node->kind == OpKind::kConcat && node->operands.size() == 1)) {
+      value = node->operand(0);
+    } else {
+      return false;
+    }
+  }
   return counters_.contains(value);
+}
+
+// Whether `condition` is true where a counter is below 0.
+bool StepValues::IsNegative(const Value* condition) const {
+  const Node* less = condition->producer;
+  if (less == nullptr || less->kind != OpKind::kLess || !IsCounter(less->operand(0))) return false;
+  const Node* limit = less->operand(1)->producer;
+  return limit != nullptr && limit->kind == OpKind::kConstant &&
+         IsInteger(less->operand(1)->type.dtype) && limit->constant.element_count() == 1 &&
+         limit->constant.GetInt(0) == 0;
+}
+
+void StepValues::DeclareComputed(const Value* value, Value* sequence) {
+  ForgetComputed(value);
+  computed_.insert(value);
+  // What depends on it could not be computed before.
+  std::vector<const Value*> unknown;
+  for (const auto& [other, all_steps] : all_steps_) {
+    if (all_steps == nullptr) unknown.push_back(other);
+  }
+  for (const Value* other : unknown) all_steps_.erase(other);
+  all_steps_[value] = sequence;
+}
+
+void StepValues::ForgetComputed(const Value* value) {
+  computed_.erase(value);
+  all_steps_.erase(value);
+  dependences_.clear();
 }
 
 StepValues::Dependence StepValues::Depends(const Value* value) {
   if (states_.contains(value)) return {.on_state = true};
-  if (counters_.contains(value)) return {.on_step = true};
+  if (counters_.contains(value) || computed_.contains(value)) return {.on_step = true};
   if (copies_.count(value) != 0) return {};
   if (value->producer == nullptr) return {.on_step = all_steps_.count(value) != 0};
   if (dependences_.empty()) {
@@ -43,7 +80,10 @@ StepValues::Dependence StepValues::Depends(const Value* value) {
         all.on_state |= one.on_state;
         all.on_step |= one.on_step;
       }
-      for (const auto& result : node->results) dependences_[result.get()] = all;
+      for (const auto& result : node->results) {
+        dependences_[result.get()] =
+            computed_.contains(result.get()) ? Dependence{.on_step = true} : all;
+      }
     }
   }
   const auto found = dependences_.find(value);
@@ -95,7 +135,7 @@ Value* StepValues::Part(Value* value, const Block* blocks) {
   if (counters_.contains(value)) {
     if (reads_backwards_) return nullptr;
     result = f_.Cast(f_.Iota(0, steps_), value->type.dtype);
-  } else if (node == nullptr) {
+  } else if (node == nullptr || computed_.contains(value)) {
     const auto known = all_steps_.find(value);
     result = known == all_steps_.end() ? nullptr : known->second;
     is_part = false;

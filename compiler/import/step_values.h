@@ -23,6 +23,12 @@ class StepValues {
   void DeclareInvariant(const Value* input, Value* outside) { copies_[input] = outside; }
   void DeclareElement(const Value* input, Value* sequence) { all_steps_[input] = sequence; }
 
+  // Declares `value` of the body, which depends on a state, to be `sequence` in all steps, so that
+  // it no longer counts as depending on it; and takes that back.
+  void DeclareComputed(const Value* value, Value* sequence);
+  void ForgetComputed(const Value* value);
+  bool IsComputed(const Value* value) const { return computed_.contains(value); }
+
   // Reads all sequences backwards if each of them was reversed before the loop; returns whether it
   // does. AllSteps then has the order from before that, in which the iterations go from the end.
   bool ReadBackwards();
@@ -55,6 +61,7 @@ class StepValues {
     int64_t width;
   };
 
+  bool IsNegative(const Value* condition) const;
   Dependence Depends(const Value* value);
   Value* Computed(Value* value);
   // A value of all steps with `blocks`, or whole if they are null.
@@ -76,7 +83,7 @@ class StepValues {
   Formula f_;
   const Expr steps_;
   bool reads_backwards_ = false;
-  ValueSet counters_, states_;
+  ValueSet counters_, states_, computed_;
   DenseMap<const Value*, Value*> copies_, all_steps_;
   DenseMap<const Value*, Dependence> dependences_;
 };

@@ -9,8 +9,11 @@
 //             state?     [directions, batch, units], before the first step; zeros if absent
 //             cell?      [directions, batch, units], the same for the cell of an LSTM
 //             peepholes? [directions, 3 * units], from the cell of an LSTM to its gates i, o and f
-//             updates?   [steps, batch] (or [batch, steps]) of bool: at a step where it is false,
-//                        state and cell stay as they were; not together with lengths
+//             updates?   [steps, batch] (or [batch, steps]): of bool; at a step where it is false,
+//                        state and cell stay as they were. Or a of the gates' dtype: they become
+//                        H + a * (H' - H), where H' is what the step computes, and stay as they
+//                        were if a is 0. That makes of a GRU the one with attentional update gate
+//                        of DIEN (arXiv:1809.03672, section 4.3). Not together with lengths.
 //   results   the states of all steps, [steps, batch, directions * units] (or [batch, steps, ..]),
 //             which are 0 after the end of a sequence; the last state and, for an LSTM, the last
 //             cell, [directions, batch, units], which are 0 for empty sequences
@@ -88,7 +91,20 @@ class Sequence {
   const std::vector<double>& state() const { return state_; }
   const std::vector<double>& cell() const { return cell_; }
 
-  // Computes one step; `gates` points to the inputs' part of its gates.
+  // Computes one step; `gates` points to the inputs' part of its gates. State and cell go the part
+  // `weight` of the way.
+  void Step(const double* gates, double weight) {
+    if (weight == 0) return;
+    const std::vector<double> old_state = state_, old_cell = cell_;
+    Step(gates);
+    if (weight == 1) return;
+    for (int64_t u = 0; u < units(); ++u) {
+      state_[u] = old_state[u] + weight * (state_[u] - old_state[u]);
+      cell_[u] = old_cell[u] + weight * (cell_[u] - old_cell[u]);
+    }
+  }
+
+ private:
   void Step(const double* gates) {
     if (sizes_.kind->cell == Cell::kGru) return StepGru(gates);
     if (sizes_.kind->cell == Cell::kLstm) return StepLstm(gates);
@@ -96,8 +112,6 @@ class Sequence {
     for (int64_t u = 0; u < units(); ++u) next[u] = Activate(0, gates[u] + Product(state_, 0, u));
     state_ = next;
   }
-
- private:
   int64_t units() const { return sizes_.units; }
 
   std::vector<double> Initial(int operand) const {
@@ -222,7 +236,9 @@ struct RecurrenceOp {
     FUSEC_TRY(CheckOperand(context, kLengths, "lengths", {sizes.batch}, Dtype::kI32));
     const Shape per_step =
         batch_first ? Shape{sizes.batch, sizes.steps} : Shape{sizes.steps, sizes.batch};
-    FUSEC_TRY(CheckOperand(context, kUpdates, "updates", per_step, Dtype::kBool));
+    const bool is_mask =
+        context.has_operand(kUpdates) && context.operand(kUpdates).dtype == Dtype::kBool;
+    FUSEC_TRY(CheckOperand(context, kUpdates, "updates", per_step, is_mask ? Dtype::kBool : dtype));
     if (context.has_operand(kLengths) && context.has_operand(kUpdates))
       return ModelError("both lengths and updates are given, expected one of them");
     FUSEC_TRY(CheckActivations(context, *kind));
@@ -254,6 +270,12 @@ struct RecurrenceOp {
     const int64_t batch = gates.dims[batch_first ? 0 : 1];
     const int64_t columns = sizes.kind->gates * sizes.units;
     const bool has_cell = sizes.kind->cell == Cell::kLstm;
+    const auto weight_of = [&](int64_t row_and_time) {
+      if (!context.has_input(kUpdates)) return 1.0;
+      const ReferenceTensor& updates = context.input(kUpdates);
+      return IsFloat(updates.dtype) ? updates.reals[row_and_time]
+                                    : static_cast<double>(updates.ints[row_and_time]);
+    };
     for (int64_t row = 0; row < batch; ++row) {
       int64_t length = steps;
       if (context.has_input(kLengths)) {
@@ -266,8 +288,7 @@ struct RecurrenceOp {
           const int64_t time = is_reverse ? length - 1 - step : step;
           const int64_t row_and_time = batch_first ? row * steps + time : time * batch + row;
           const int64_t place = row_and_time * sizes.directions + d;
-          if (!context.has_input(kUpdates) || context.input(kUpdates).ints[row_and_time] != 0)
-            sequence.Step(gates.reals.data() + place * columns);
+          sequence.Step(gates.reals.data() + place * columns, weight_of(row_and_time));
           std::copy(sequence.state().begin(), sequence.state().end(),
                     context.output(0).reals.begin() + place * sizes.units);
         }

@@ -135,6 +135,12 @@ struct ReduceMaxOp {
   static Result<void> Reference(ReferenceContext& context) {
     return ReferenceExtremum(context, /*want_greatest=*/true);
   }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    if (context.operands.empty()) return std::nullopt;
+    Expr extremum = context.operands[0];
+    for (const Expr& x : context.operands) extremum = Max(extremum, x, context.ranges);
+    return extremum;
+  }
 };
 
 struct ReduceMinOp {
@@ -145,6 +151,12 @@ struct ReduceMinOp {
   static InferResult Infer(const InferContext& context) { return InferExtremum(context); }
   static Result<void> Reference(ReferenceContext& context) {
     return ReferenceExtremum(context, /*want_greatest=*/false);
+  }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    if (context.operands.empty()) return std::nullopt;
+    Expr extremum = context.operands[0];
+    for (const Expr& x : context.operands) extremum = Min(extremum, x, context.ranges);
+    return extremum;
   }
 };
 

@@ -10,16 +10,6 @@ namespace {
 
 enum class Side { kLower, kUpper };
 
-// The elements of an integer tensor, if they do not depend on run-time data.
-std::optional<Exprs> KnownContents(const Value* value, const ImportContext& context) {
-  std::deque<TensorData> held;
-  const auto constant_of = [&](const Value* constant) -> const TensorData* {
-    std::optional<TensorData> data = context.TryConstant(constant);
-    return data ? &held.emplace_back(*std::move(data)) : nullptr;
-  };
-  return SymbolicContents(value, context.ranges(), constant_of);
-}
-
 // Finds an upper or a lower bound of the elements of a value.
 class Bounds {
  public:
@@ -189,6 +179,15 @@ bool IsSumOfBits(const Value* value) {
 }
 
 }  // namespace
+
+std::optional<Exprs> KnownContents(const Value* value, const ImportContext& context) {
+  std::deque<TensorData> held;
+  const auto constant_of = [&](const Value* constant) -> const TensorData* {
+    std::optional<TensorData> data = context.TryConstant(constant);
+    return data ? &held.emplace_back(*std::move(data)) : nullptr;
+  };
+  return SymbolicContents(value, context.ranges(), constant_of);
+}
 
 std::optional<Expr> UpperBound(const Value* value, const ImportContext& context) {
   return Bounds(context, Side::kUpper).Of(value);

@@ -6,6 +6,9 @@
 
 namespace fusec {
 
+// The elements of an integer tensor, if they do not depend on run-time data.
+std::optional<Exprs> KnownContents(const Value* value, const ImportContext& context);
+
 // An upper bound of the elements of an integer tensor that depends on run-time data, derived from
 // the ops that compute it: Min, Clip, a count of mask elements, positions along an axis. nullopt if
 // there is none.

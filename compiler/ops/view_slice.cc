@@ -8,6 +8,7 @@
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
 #include "compiler/ops/places.h"
+#include "compiler/ops/slice_bounds.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -67,16 +68,39 @@ struct WholeSlice {
   Attributes ToAttributes() const {
     return {{"starts", starts}, {"steps", steps}, {"shape", shape}};
   }
+  bool IsWhole(ShapeRef all) const {
+    return shape == Shape(all) &&
+           std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step == 1; });
+  }
   Exprs starts;
   std::vector<int64_t> steps;
   Shape shape;
 };
 
-// Starts or ends of a Slice: an attribute before opset 10, input `i` in later opsets.
-Result<Exprs> SliceBounds(const ImportContext& context, const char* name, int i) {
-  if (!context.Has(name)) return context.SymbolicInts(i, name);
-  const std::vector<int64_t> bounds = context.Ints(name);
-  return Exprs(bounds.begin(), bounds.end());
+// Starts of a Slice: an attribute before opset 10, an input in later opsets.
+Result<std::vector<SliceStart>> SliceStarts(const ImportContext& context) {
+  std::vector<SliceStart> starts;
+  if (context.Has("starts")) {
+    for (const int64_t start : context.Ints("starts")) starts.push_back({Expr(start)});
+    return starts;
+  }
+  if (auto apart = StartsApart(context.input(1), context)) return *std::move(apart);
+  FUSEC_ASSIGN(const Exprs known, context.SymbolicInts(1, "starts"));
+  for (const Expr& start : known) starts.push_back({start});
+  return starts;
+}
+
+// Its ends, likewise. Ends that are run-time data are known if they are beyond every axis.
+Result<Exprs> SliceEnds(const ImportContext& context) {
+  if (context.Has("ends")) {
+    const std::vector<int64_t> ends = context.Ints("ends");
+    return Exprs(ends.begin(), ends.end());
+  }
+  Result<Exprs> known = context.SymbolicInts(2, "ends");
+  const Value& ends = *context.input(2);
+  const auto count = ends.type.rank() == 1 ? ends.type.shape[0].AsConstant() : std::nullopt;
+  if (!known && count && ReachesEveryEnd(&ends, context)) return Exprs(*count, Expr(kFar));
+  return known;
 }
 
 // Whether a Slice is along one axis, with step 1, and its start or end is run-time data.
@@ -117,11 +141,19 @@ Result<void> CutByData(ImportContext& context) {
   return f.Finish({f.Gather(data, source, axis)});
 }
 
+// `data` at the element `start` of an axis, whose size becomes 1. The run fails if there is none.
+Value* ElementByData(Formula& f, Value* data, Value* start, int64_t axis) {
+  Shape shape = data->type.shape;
+  Value* place = f.FromStart(f.Reshape(start, {}), SizeOf(f, shape[axis]));
+  shape[axis] = 1;
+  return f.Reshape(f.GatherOrFail(data, place, axis), shape);
+}
+
 Result<void> ImportSlice(ImportContext& context) {
   if (IsCutByData(context)) return CutByData(context);
   Value* data = context.input(0);
-  FUSEC_ASSIGN(const Exprs starts, SliceBounds(context, "starts", 1));
-  FUSEC_ASSIGN(const Exprs ends, SliceBounds(context, "ends", 2));
+  FUSEC_ASSIGN(const std::vector<SliceStart> starts, SliceStarts(context));
+  FUSEC_ASSIGN(const Exprs ends, SliceEnds(context));
   std::vector<int64_t> axes, steps(starts.size(), 1);
   if (context.Has("axes")) {
     axes = context.Ints("axes");
@@ -141,17 +173,32 @@ Result<void> ImportSlice(ImportContext& context) {
   }
   WholeSlice whole(data->type.shape);
   std::vector<bool> seen(data->type.shape.size());
+  std::vector<std::pair<int64_t, Value*>> elements;  // axis and place
   for (size_t i = 0; i < axes.size(); ++i) {
     FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, axes[i], data->type.rank()));
     if (seen[axis]) return context.Fail(fmt::format("axes names axis {} twice", axis));
     seen[axis] = true;
+    if (!starts[i].known && steps[i] >= kOneElementStep &&
+        ends[i].AsConstant() >= kOneElementStep) {
+      elements.emplace_back(axis, starts[i].data);
+      continue;
+    }
+    // Fails if a start is run-time data.
+    FUSEC_ASSIGN(const Exprs known,
+                 starts[i].known ? Exprs{*starts[i].known} : context.SymbolicInts(1, "starts"));
     FUSEC_ASSIGN(AxisSlice part,
-                 SliceOfAxis(context, starts[i], ends[i], steps[i], data->type.shape[axis]));
+                 SliceOfAxis(context, known[0], ends[i], steps[i], data->type.shape[axis]));
     whole.starts[axis] = std::move(part.start);
     whole.shape[axis] = std::move(part.length);
     whole.steps[axis] = steps[i];
   }
-  return context.AddNode(OpKind::kSlice, {data}, whole.ToAttributes());
+  if (elements.empty()) return context.AddNode(OpKind::kSlice, {data}, whole.ToAttributes());
+  if (!whole.IsWhole(data->type.shape)) {
+    FUSEC_ASSIGN(data, AddView(context, OpKind::kSlice, {data}, whole.ToAttributes()));
+  }
+  Formula f(context);
+  for (const auto& [axis, place] : elements) data = ElementByData(f, data, place, axis);
+  return f.Finish({data});
 }
 
 // The lengths of a Split's parts: given, or equal (with `num_outputs` of opset 18 the last part may

@@ -358,7 +358,7 @@ class RecurrencePlanner : RecurrenceWriter {
     PlanSums(resets_first_ ? second_half : whole, [&] {
       ForRows([&] {
         if (rows_ > 1 || in_registers_) LetSequenceStep();
-        if (has(kUpdates)) builder_.Append(Statement::Let("bool", "is_running", IsUpdated(at_)));
+        if (has(kUpdates)) LetUpdate(at_);
         ForLanes([&] {
           if (is_lstm()) return StepLstm();
           if (is_gru) return StepGru();
@@ -406,15 +406,21 @@ class RecurrencePlanner : RecurrenceWriter {
     const CExpr new_cell = Local("new_cell", forget * old_cell + input * candidate);
     const CExpr output = gate("output", new_cell);
     const CExpr shown = Activate(2, "shown_cell", new_cell, /*may_clip=*/false);
-    builder_.Assign(behind[InBlock()], IfRunning(new_cell, old_cell));
+    builder_.Assign(behind[InBlock()], Updated(new_cell, old_cell));
     FinishStep(Local("new_state", output * shown));
   }
 
   CExpr IfRunning(const CExpr& value, const CExpr& otherwise) const {
     return MayEnd() || has(kUpdates) ? Conditional("is_running", value, otherwise) : value;
   }
+  // What becomes of the state or cell `before` in a step that computes `value` for it.
+  CExpr Updated(const CExpr& value, const CExpr& before) const {
+    if (!UpdatesPartly()) return IfRunning(value, before);
+    const CExpr weight("update_weight");
+    return Conditional(Binary(weight, "!=", Zero()), before + weight * (value - before), before);
+  }
   void FinishStep(const CExpr& state) {
-    CExpr kept = IfRunning(state, CExpr("old_states")[InBlock()]);
+    CExpr kept = Updated(state, CExpr("old_states")[InBlock()]);
     if (has(kUpdates)) kept = Local("kept_state", kept);
     builder_.Assign(CExpr("new_states")[InBlock()], kept);
     StoreState(at_, has(kUpdates) ? kept : IfRunning(state, Zero()));

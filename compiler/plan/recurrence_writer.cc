@@ -95,10 +95,15 @@ CExpr RecurrenceWriter::Load(int operand, const CExpr& position) {
   return is_half ? Call("ToFloat", {element}) : element;
 }
 
-CExpr RecurrenceWriter::IsUpdated(const CExpr& step) {
+void RecurrenceWriter::LetUpdate(const CExpr& step) {
   const Coordinate of_row{"row", Batch()}, of_step{step, Steps()};
   const CExpr place = batch_first_ ? Position({of_row, of_step}) : Position({of_step, of_row});
-  return builder_.Buffer(lowering_.Outside(node_.operand(kUpdates)))[place];
+  if (UpdatesPartly()) {
+    builder_.Append(Statement::Let(Real(), "update_weight", Load(kUpdates, place)));
+  } else {
+    const CExpr update = builder_.Buffer(lowering_.Outside(node_.operand(kUpdates)))[place];
+    builder_.Append(Statement::Let("bool", "is_running", update));
+  }
 }
 
 CExpr RecurrenceWriter::GateInput(const CExpr& step, const CExpr& gate) {

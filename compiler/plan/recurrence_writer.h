@@ -30,6 +30,10 @@ class RecurrenceWriter {
   RecurrenceWriter(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 
   bool has(int operand) const { return node_.operand(operand) != nullptr; }
+  // Whether the node has updates that are numbers.
+  bool UpdatesPartly() const {
+    return has(kUpdates) && node_.operand(kUpdates)->type.dtype != Dtype::kBool;
+  }
   bool is_lstm() const { return sizes_.kind->cell == Cell::kLstm; }
   std::string Real() const { return CTypeName(dtype_); }
   CExpr Zero() const { return Literal(0.0, dtype_); }
@@ -77,8 +81,9 @@ class RecurrenceWriter {
   CExpr OfUnit() { return Position({{Direction(), 1}, {"unit", Units()}}); }
 
   CExpr Load(int operand, const CExpr& position);
-  // Whether the row's state changes at `step`; only for a node that has updates.
-  CExpr IsUpdated(const CExpr& step);
+  // Lets `is_running` be whether the row's state changes at `step`, or `update_weight` by which
+  // part of the way; only for a node that has updates.
+  void LetUpdate(const CExpr& step);
   CExpr GateInput(const CExpr& step, const CExpr& gate);
   // The buffer of result number `result`; empty if the result is not used.
   CExpr Output(int result);

@@ -323,9 +323,9 @@ void AddRecurrences(Cases& cases, Dtype dtype) {
           some(true, {directions, kBatch, units}, kSmall),
           some(is_lstm, {directions, kBatch, units}, kSmall),
           some(is_lstm, {directions, 3 * units}, kSmall),
-          some(true, batch_first ? Shape{kBatch, steps} : Shape{steps, kBatch}, kTame)};
+          some(true, batch_first ? Shape{kBatch, steps} : Shape{steps, kBatch}, below(2) == 0 ? kTame : kSmall)};
       operands[kLengths].dtype = Dtype::kI32;
-      operands[kUpdates].dtype = Dtype::kBool;
+      if (operands[kUpdates].fill == kTame) operands[kUpdates].dtype = Dtype::kBool;
       if (!operands[kUpdates].absent) operands[kLengths].absent = true;
       std::string chosen = activations[below(5)];
       for (size_t i = 3; i > kind.activations.size(); --i) chosen.resize(chosen.rfind(' '));

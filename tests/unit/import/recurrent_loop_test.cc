@@ -1,6 +1,7 @@
 // Loops and scans whose steps are recurrent cells (loop_recurrence.h).
 #include <cmath>
 
+#include "passes/graph_edit.h"
 #include "tests/unit/import/import_fixture.h"
 
 namespace fusec {
@@ -13,6 +14,7 @@ struct Cell {
   std::string name, body;
   bool has_cell = false, has_mask = false, is_reverse = false;
   double error = 1e-12;
+  int recurrences = 1;
 
   // With `disguise`, the scan carries another value as well, so that it is unrolled.
   std::string Text(bool disguise) const {
@@ -24,6 +26,7 @@ struct Cell {
            ")\n<float[2, 2] zeros = {0, 0, 0, 0}, float[4] ones = {1, 1, 1, 1}, float one = {1}, " +
            "int64[3] three = {2, 2, 2}, int64[1] from = {1}, int64[1] to = {3}, float zero = {0}, " +
            "int64[1] end_row = {-1}, int64[1] before = {-9}, int64[1] axis = {0}, int64[1] step = {-1}, " +
+           "int64[1] first_column = {0}, int64[1] second_column = {1}, " +
            "float six = {6}, float sixth = {0.16666667}, float three_halves = {1.5}> {\n" +
            "  last" + with(has_cell, ", last_c") + with(disguise, ", end") + ", all = Scan(zeros" + with(has_cell, ", zeros") +
            with(disguise, ", ones") + ", x" + with(has_mask, ", keep") + ") <num_scan_inputs = " + (has_mask ? "2" : "1") +
@@ -46,8 +49,10 @@ class RecurrentLoops : public Import {
     for (int64_t i = 0; i < kSteps * kBatch; ++i) keep.ints[i] = i % 3 != with_mask;
     return {F32({kSteps, kBatch, 6}, numbers(36, 3)), F32({kUnits, 6}, numbers(12, 5)), F32({kUnits}, {0.25, -0.5}), keep};
   }
-  static int Recurrences(const Graph& graph) {
+  // Those that the outputs depend on; a loop of which one group of states is no cell leaves the recurrences of other groups behind.
+  static int Recurrences(Graph& graph) {
     int count = 0;
+    RemoveDeadNodes(graph);
     for (const auto& node : graph.nodes) count += node->kind == OpKind::kRecurrence;
     return count;
   }
@@ -91,8 +96,35 @@ std::vector<Cell> Recognized() {
            "  m = Cast<to = 1>(goes_on)\n  off = Not(goes_on)\n  mo = Cast<to = 1>(off)\n  tm = Mul(m, tn)\n  hm = Mul(h, mo)\n" +
            "  t = Add(tm, hm)\n  y = Mul(tn, m)\n", false, true},
   };
+  // The first column of what the step brings is a weight of the step, as in DIEN's GRU with attentional update gate.
+  const std::string weight = "  wa = Slice(e, first_column, second_column, second_column)\n  w = Sigmoid(wa)\n";
+  const std::string weighted = "  u = Mul(w, z)\n  stays = Sub(one, u)\n  old = Mul(stays, h)\n  new = Mul(u, n)\n";
+  cells.push_back({"gru with attentional update gate",
+                   product + gates + update_and_reset + after + weight + weighted + "  t = Add(new, old)\n" + show});
+  cells.push_back({"gru with attentional update gate and a mask",
+                   product + gates + update_and_reset + after + weight + weighted + "  tn = Add(new, old)\n" +
+                       "  t = Where(goes_on, tn, h)\n" + show,
+                   false, true});
+  cells.push_back({"gru with attention as its update gate",
+                   product + gates + update_and_reset + after + weight + "  stays = Sub(one, w)\n  old = Mul(stays, h)\n" +
+                       "  new = Mul(w, n)\n  t = Add(new, old)\n" + show});
+  cells.push_back({"rnn whose attention is a gate of the step",
+                   product + gates + weight + "  a = Add(eb, pb)\n  n = Tanh(a)\n  far = Sub(n, h)\n  moved = Mul(w, far)\n" +
+                       "  t = Add(h, moved)\n" + show});
+  const std::string two_layers = "  cp = MatMul(c, r)\n  ca, cb, cc = Split<axis = 1>(cp, three)\n  a = Add(eb, pc)\n  tn = Tanh(a)\n" +
+                                 std::string("  tp = MatMul(tn, r)\n  ta, tb, tc = Split<axis = 1>(tp, three)\n  da = Add(tb, cc)\n");
+  cells.push_back({"two layers", product + gates + two_layers + "  t = Identity(tn)\n  d = Relu(da)\n  y = Identity(d)\n", true});
+  cells.push_back({"two layers with a mask",
+                   product + gates + two_layers + "  dn = Tanh(da)\n  t = Where(goes_on, tn, h)\n  d = Where(goes_on, dn, c)\n" +
+                       "  off = Not(goes_on)\n  m = Cast<to = 1>(goes_on)\n  y = Mul(dn, m)\n", true, true});
+  cells.push_back({"two layers, the first one added to the second",
+                   product + gates + two_layers + "  t = Identity(tn)\n  dn = Relu(da)\n  d = Identity(dn)\n  y = Add(tn, dn)\n", true});
+  for (size_t i = cells.size() - 3; i < cells.size(); ++i) cells[i].recurrences = 2;
+  cells.push_back({"a layer behind the cell in the step",
+                   product + gates + "  a = Add(eb, pc)\n  t = Tanh(a)\n  tp = MatMul(t, r)\n  ta, tb, tc = Split<axis = 1>(tp, three)\n" +
+                       "  bt = Add(tb, b)\n  y = Sigmoid(bt)\n"});
   cells[6].error = 1e-7;  // 6 times the float 1/6 counts as 1
-  for (const size_t i : {1, 9}) {
+  for (const size_t i : {1, 9, 12, 16}) {
     cells.push_back(cells[i]);
     cells.back().name += ", from the end";
     cells.back().is_reverse = true;
@@ -106,7 +138,7 @@ TEST_F(RecurrentLoops, AreOneRecurrence) {
     const auto model = Load(cell.Text(false)), unrolled = Load(cell.Text(true));
     ASSERT_TRUE(model) << ErrorOf(model);
     ASSERT_TRUE(unrolled) << ErrorOf(unrolled);
-    EXPECT_EQ(Recurrences(*model->graph), 1) << Print(*model->graph);
+    EXPECT_EQ(Recurrences(*model->graph), cell.recurrences) << Print(*model->graph);
     EXPECT_EQ(Recurrences(*unrolled->graph), 0);
     for (const int64_t way : {0, 1}) {
       const auto answers = Interpret(*model->graph, Inputs(way)), right = Interpret(*unrolled->graph, Inputs(way));
@@ -136,6 +168,11 @@ TEST_F(RecurrentLoops, OtherCellsAreUnrolled) {
       {"a product that is shown", product + "  a = Add(ea, pa)\n  t = Tanh(a)\n  y = Identity(pb)\n"},
       {"a mask that resets the state",
        product + "  a = Add(ea, pa)\n  n = Tanh(a)\n  m = Cast<to = 1>(goes_on)\n  t = Mul(n, m)\n" + show, false, true},
+      {"a layer of states before they change",
+       product + "  pb2 = MatMul(c, r)\n  ca, cb, cc = Split<axis = 1>(pb2, three)\n  a = Add(ea, pa)\n  t = Tanh(a)\n" +
+           "  hp = Add(pb, cc)\n  d = Tanh(hp)\n" + show, true},
+      {"a weight of each unit", product + "  a = Add(ea, pa)\n  n = Tanh(a)\n  w = Sigmoid(eb)\n  far = Sub(n, h)\n" +
+                                    "  moved = Mul(w, far)\n  t = Add(h, moved)\n" + show},
       {"columns that are no blocks of units",
        product + "  s = Slice(p, from, to, from)\n  a = Add(ea, s)\n  t = Tanh(a)\n" + show},
   };
@@ -199,6 +236,31 @@ std::string LoopText(const std::string& condition) {
       )" + condition + R"(
     }>
   })";
+}
+
+// TensorFlow's x[t] is a slice from t by 1e9 to an end that is at least 1e9.
+TEST_F(RecurrentLoops, ElementsAreSlicesFromTheCounter) {
+  std::string text = LoopText("goes = Less(now, most)");
+  const std::string gather = "      e = Gather(x, t)\n";
+  text.replace(text.find(gather), gather.size(), R"(
+      from = Unsqueeze(t, axis)
+      behind = Cast<to = 1>(later)
+      far = Max(behind, billion)
+      end = Cast<to = 6>(far)
+      part = Slice(x, from, end, axes, by)
+      e = Squeeze(part, axis)
+)");
+  const std::string constants = "int32 next = {1}";
+  text.replace(text.find(constants), constants.size(),
+               constants + ", int64[1] axis = {0}, int32[1] axes = {0}, float[1] billion = {1000000000}, int32[1] by = {1000000000}");
+  const auto model = Load(text);
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(Recurrences(*model->graph), 1);
+  EXPECT_EQ(Print(*model->graph).find("gather(%x"), std::string::npos) << Print(*model->graph);
+  // Where the end may be before 1e9, the part may be empty.
+  const std::string max = "far = Max(behind, billion)";
+  text.replace(text.find(max), max.size(), "far = Min(behind, billion)");
+  EXPECT_NE(ErrorOf(Load(text)).find("Loop"), std::string::npos);
 }
 
 // A state that is squared again and again would be a monomial of 2^40 factors.
