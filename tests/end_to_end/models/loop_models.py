@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes recurrent_loops.onnx in this folder: recurrent layers whose steps are subgraphs. A Loop is a GRU over clicks with a mask, as Keras's
-exporter writes it; a Scan from the last click to the first is an LSTM over what the GRU made of them."""
+"""Writes models in this folder whose recurrent layers have their steps as subgraphs. In recurrent_loops.onnx, a Loop is a GRU over clicks with a
+mask, as Keras's exporter writes it, and a Scan from the last click to the first is an LSTM over what the GRU made of them. In
+layered_loops.onnx, a Loop is DIEN's GRU with attentional update gate, and a Scan has two layers and a dense layer in its step."""
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 FOLDER = Path(__file__).resolve().parent
-ITEMS, WIDTH, UNITS = 40, 8, 12
+ITEMS, WIDTH, UNITS, NARROW = 40, 8, 12, 6
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 node, tensor = helper.make_node, helper.make_tensor_value_info
 
@@ -52,7 +53,7 @@ def lstm_body():
                              [tensor(name, FLOAT, state) for name in ("new_h", "new_c", "y")])  # fmt: skip
 
 
-def main():
+def recurrent_loops():
     random = np.random.default_rng(0)
     floats = {"table": (ITEMS, WIDTH), "gru.kernel": (WIDTH, 3 * UNITS), "gru.recurrent_kernel": (UNITS, 3 * UNITS), "gru.bias": (3 * UNITS,),
               "gru.recurrent_bias": (3 * UNITS,), "lstm.kernel": (UNITS, 4 * UNITS), "lstm.recurrent_kernel": (UNITS, 4 * UNITS),
@@ -79,4 +80,64 @@ def main():
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), FOLDER / "recurrent_loops.onnx")
 
 
-main()
+def attentional_body():
+    """DIEN's attentional GRU, which multiplies its update gate by the step's attention."""
+    nodes = [
+        node("Gather", ["by_step", "i"], ["x"], axis=0), node("Gather", ["attention", "i"], ["share"], axis=0),
+        node("Concat", ["x", "h"], ["xh"], axis=1),
+        node("Gemm", ["xh", "update.kernel", "update.bias"], ["u_sum"]), node("Sigmoid", ["u_sum"], ["u"]), node("Mul", ["share", "u"], ["weighted"]),
+        node("Gemm", ["xh", "reset.kernel", "reset.bias"], ["r_sum"]), node("Sigmoid", ["r_sum"], ["r"]), node("Mul", ["r", "h"], ["reset"]),
+        node("Concat", ["x", "reset"], ["xr"], axis=1), node("Gemm", ["xr", "new.kernel", "new.bias"], ["n_sum"]), node("Tanh", ["n_sum"], ["n"]),
+        node("Sub", ["one", "weighted"], ["rest"]), node("Mul", ["rest", "h"], ["kept"]), node("Mul", ["weighted", "n"], ["added"]),
+        node("Add", ["kept", "added"], ["new_h"]), node("Identity", ["on"], ["on_again"]),
+    ]  # fmt: skip
+    return helper.make_graph(nodes, "attentional_step", [tensor("i", INT64, []), tensor("on", BOOL, []), tensor("h", FLOAT, ["batch", UNITS])],
+                             [tensor("on_again", BOOL, []), tensor("new_h", FLOAT, ["batch", UNITS])])  # fmt: skip
+
+
+def layered_body():
+    """An RNN of NARROW units below one of UNITS, and a dense layer of what the upper one shows."""
+    nodes = [
+        node("MatMul", ["x", "low.kernel"], ["x_low"]), node("MatMul", ["low", "low.recurrent_kernel"], ["low_low"]),
+        node("Add", ["x_low", "low_low"], ["low_sum"]), node("Tanh", ["low_sum"], ["new_low"]),
+        node("MatMul", ["new_low", "high.kernel"], ["low_high"]), node("MatMul", ["high", "high.recurrent_kernel"], ["high_high"]),
+        node("Add", ["low_high", "high_high"], ["high_sum"]), node("Relu", ["high_sum"], ["new_high"]),
+        node("Gemm", ["new_high", "out.weight", "out.bias"], ["logit"]), node("Sigmoid", ["logit"], ["score"]),
+    ]  # fmt: skip
+    before = [tensor("low", FLOAT, ["batch", NARROW]), tensor("high", FLOAT, ["batch", UNITS]), tensor("x", FLOAT, ["batch", WIDTH])]
+    after = [tensor("new_low", FLOAT, ["batch", NARROW]), tensor("new_high", FLOAT, ["batch", UNITS]), tensor("score", FLOAT, ["batch", 3])]
+    return helper.make_graph(nodes, "layered_step", before, after)
+
+
+def layered_loops():
+    random = np.random.default_rng(1)
+    cell = (WIDTH + UNITS, UNITS)
+    floats = {"table": (ITEMS, WIDTH), "query.weight": (WIDTH, WIDTH), "update.kernel": cell, "reset.kernel": cell, "new.kernel": cell,
+              "update.bias": (UNITS,), "reset.bias": (UNITS,), "new.bias": (UNITS,), "low.kernel": (WIDTH, NARROW),
+              "low.recurrent_kernel": (NARROW, NARROW), "high.kernel": (NARROW, UNITS), "high.recurrent_kernel": (UNITS, UNITS),
+              "out.weight": (UNITS, 3), "out.bias": (3,)}  # fmt: skip
+    weights = [numpy_helper.from_array(random.normal(0, 0.3, shape).astype(np.float32), name) for name, shape in floats.items()]
+    numbers = {"one": np.float32(1), "true": np.array(True), "units": np.array([UNITS]), "narrow": np.array([NARROW]), "first_axis": np.array([0]),
+               "last_axis": np.array([2])}  # fmt: skip
+    weights += [numpy_helper.from_array(number, name) for name, number in numbers.items()]
+    nodes = [
+        node("Gather", ["table", "history"], ["clicks"], "/embedding/Gather"), node("Transpose", ["clicks"], ["by_step"], "/steps", perm=[1, 0, 2]),
+        node("Gather", ["table", "target"], ["item"], "/embedding/target"), node("MatMul", ["item", "query.weight"], ["query"], "/query"),
+        node("Mul", ["by_step", "query"], ["products"], "/scores/Mul"),
+        node("ReduceSum", ["products", "last_axis"], ["scores"], "/scores/Sum", keepdims=1), node("Softmax", ["scores"], ["attention"], "/softmax", axis=0),
+        node("Shape", ["history"], ["rows_of_batch"], "/batch", start=0, end=1), node("Shape", ["history"], ["step_dim"], "/steps/Shape", start=1, end=2),
+        node("Squeeze", ["step_dim", "first_axis"], ["steps"], "/steps/Squeeze"),
+        node("Concat", ["rows_of_batch", "units"], ["state_shape"], "/zeros/Concat", axis=0), node("ConstantOfShape", ["state_shape"], ["zeros"], "/zeros"),
+        node("Concat", ["rows_of_batch", "narrow"], ["low_shape"], "/low/Concat", axis=0), node("ConstantOfShape", ["low_shape"], ["low_zeros"], "/low"),
+        node("Loop", ["steps", "true", "zeros"], ["interest"], "/attentional/Loop", body=attentional_body()),
+        node("Scan", ["low_zeros", "interest", "by_step"], ["last_low", "last_high", "scores_of_steps"], "/layers/Scan", body=layered_body(),
+             num_scan_inputs=1),
+    ]  # fmt: skip
+    graph = helper.make_graph(nodes, "layered_loops", [tensor("history", INT64, ["batch", "seq"]), tensor("target", INT64, ["batch"])],
+                              [tensor("interest", FLOAT, ["batch", UNITS]), tensor("last_high", FLOAT, ["batch", UNITS]),
+                               tensor("scores_of_steps", FLOAT, ["seq", "batch", 3])], weights)  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), FOLDER / "layered_loops.onnx")
+
+
+recurrent_loops()
+layered_loops()
