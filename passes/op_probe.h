@@ -25,7 +25,7 @@ class OpProbe : public LowerContext {
   Expr PlaceOfCachedRow(const Expr& row, int) override { return row; }
   Scalar DataFromIndex(const Expr&, Dtype dtype) override { return {kScalar, dtype}; }
   Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr& extent,
-                   function_ref<Scalar(const Expr&)> element) override {
+                   function_ref<Scalar(const Expr&)> element, bool) override {
     return element(AnyBelow(extent));
   }
 

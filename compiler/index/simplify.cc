@@ -306,6 +306,11 @@ Expr Mod(const Expr& dividend, const Expr& divisor, const Ranges& ranges) {
   if (const std::optional<Expr> simpler = DropInnerMod(parts.rest, parts.divisor)) {
     return parts.scale * Mod(*simpler, parts.divisor, ranges) + parts.offset;
   }
+  // mod(-x, k) is what x lacks to the next multiple of k, so that x plus it is seen to be one.
+  if (const auto size = parts.divisor.AsConstant(); size > 1 && IsNegativeTerm(parts.rest)) {
+    const Expr x = -parts.rest;
+    return parts.scale * (CeilDiv(x, parts.divisor, ranges) * parts.divisor - x) + parts.offset;
+  }
   return parts.scale * FromAtom(MakeAtom(Atom::Kind::kMod, parts.rest, parts.divisor)) +
          parts.offset;
 }

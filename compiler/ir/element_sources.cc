@@ -63,7 +63,7 @@ class SourceRecorder : public LowerContext {
   }
   Scalar DataFromIndex(const Expr&, Dtype dtype) override { return Computed(dtype); }
   Scalar FoldRange(OpKind, Dtype dtype, const Scalar&, const Scalar&, const Expr&,
-                   function_ref<Scalar(const Expr&)>) override {
+                   function_ref<Scalar(const Expr&)>, bool) override {
     return Computed(dtype);
   }
 

@@ -125,9 +125,11 @@ class LowerContext {
   // Converts an index expression to data of an integer dtype (for Range, ArgMax, EyeLike, ...).
   virtual Scalar DataFromIndex(const Expr& index, Dtype dtype) = 0;
   // Folds `element(k)` over first <= k < last in a loop, as a reduction of kind `how` does. The
-  // bounds are i64 data within 0..extent.
+  // bounds are i64 data within 0..extent. If `side_by_side`, the elements of consecutive k lie side
+  // by side in memory, so that a CPU folds them in SIMD lanes.
   virtual Scalar FoldRange(OpKind how, Dtype dtype, const Scalar& first, const Scalar& last,
-                           const Expr& extent, function_ref<Scalar(const Expr& k)> element) = 0;
+                           const Expr& extent, function_ref<Scalar(const Expr& k)> element,
+                           bool side_by_side = false) = 0;
 
  protected:
   const Node* node_ = nullptr;

@@ -39,6 +39,39 @@ void LetLoadsRunAhead(KernelPlan& plan) {
   plan.blocks_together = std::max(1, kThreadsTogether / plan.block_size);
 }
 
+// One loop whose entries are folded in SIMD lanes; those of each element of a vector apart.
+CExpr WriteSimdFold(KernelBuilder& builder, const FoldLoop& loop,
+                    function_ref<Scalar(ArrayRef<Expr>)> element) {
+  const bool by_lanes = builder.MaySuspendLanes(loop.index);
+  CExpr total;
+  const auto write = [&] {
+    const std::string name = builder.Unique(loop.name + (by_lanes ? "_sum" : ""));
+    builder.Declare(CTypeName(loop.dtype), name, loop.fold.start);
+    const std::string variable = builder.Unique(kFoldVariable);
+    Statement header = LoopHeader(builder, variable, loop.first, loop.last);
+    builder.Open();
+    const Expr k = builder.DefineVariable(variable, 0, loop.dims[0] - 1);
+    builder.Assign(name, loop.fold.step(name, element(k).value));
+    builder.CloseFor(std::move(header),
+                     "#pragma omp simd reduction(" + loop.fold.simd + " : " + name + ")");
+    if (by_lanes)
+      builder.Assign(total, name);
+    else
+      total = name;
+  };
+  if (!by_lanes) {
+    write();
+    return total;
+  }
+  builder.SuspendLanes();
+  const std::string array = builder.Unique(loop.name);
+  builder.DeclareLaneArray(CTypeName(loop.dtype), array);
+  total = CExpr(array)[builder.lanes()->variable];
+  builder.ForLanes(write);
+  builder.ResumeLanes();
+  return total;
+}
+
 }  // namespace
 
 CExpr Combined(const std::string& how, Dtype dtype, const CExpr& a, const CExpr& b) {
@@ -75,6 +108,8 @@ Fold FoldOf(OpKind kind, Dtype dtype) {
 CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
                 function_ref<Scalar(ArrayRef<Expr>)> element) {
   const Fold& fold = loop.fold;
+  if (loop.side_by_side && builder.target() == TargetKind::kCpu && fold.simd == "+")
+    return WriteSimdFold(builder, loop, element);
   if (fold.calls_how) builder.Use("block_reduce.cuh");
   // The loop over the lanes is inside the fold, unless the bounds of the fold differ between lanes.
   const bool by_lanes = builder.MaySuspendLanes(loop.index) && !builder.IsInnermost(loop.first) &&

@@ -35,6 +35,7 @@ struct FoldLoop {
   std::vector<SizeNames> sizes;  // the names of the dims; unused if `last` is given
   CExpr first, last;             // if empty: 0 and the extent
   Exprs index;
+  bool side_by_side = false;  // whether a CPU folds consecutive entries in SIMD lanes
 };
 // The names of the variables of these loops begin with it.
 inline constexpr const char* kFoldVariable = "entry";

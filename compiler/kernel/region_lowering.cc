@@ -135,7 +135,8 @@ class ElementLowering : public LowerContext {
   }
 
   Scalar FoldRange(OpKind how, Dtype dtype, const Scalar& first, const Scalar& last,
-                   const Expr& extent, function_ref<Scalar(const Expr&)> element) override {
+                   const Expr& extent, function_ref<Scalar(const Expr&)> element,
+                   bool side_by_side) override {
     if (!commented_) parent_.builder_.Comment(OpComment(*node_));
     commented_ = true;
     const CExpr total = WriteFold(parent_.builder_,
@@ -146,7 +147,8 @@ class ElementLowering : public LowerContext {
                                    {},
                                    first.value,
                                    last.value,
-                                   index()},
+                                   index(),
+                                   side_by_side},
                                   [&](ArrayRef<Expr> k) { return element(k[0]); });
     return {total, dtype};
   }
@@ -354,7 +356,7 @@ Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operan
                   commented_ ? "" : OpComment(*node_));
   commented_ = true;
   builder.Remember(key, {name, Dtype::kI64});
-  return SetVariable(builder.ranges(), name, 0, extent - 1);
+  return SetVariable(builder.ranges(), name, values == IndexValues::kSlot ? -1 : 0, extent - 1);
 }
 
 const Value* RegionLowering::Outside(const Value* value) const {

@@ -79,21 +79,22 @@ struct SlotMatMulOp {
     const Exprs place(context.index().begin(),
                       context.index().begin() + node.operand(kSlots)->type.rank());
     const Expr slot = context.SlotFromData(context.Load(kSlots, place), kSlots, place, kBank);
-    const Scalar number = context.DataFromIndex(slot, Dtype::kI64);
-    const Scalar all = context.DataFromIndex(terms, Dtype::kI64);
-    const Scalar last = context.Let(fmt::format("{} < 0 ? 0 : {}", number.text(), all.text()),
-                                    Dtype::kI64, "slot_terms");
     const Expr& column = context.index().back();
-    return context.FoldRange(
-        OpKind::kReduceSum, dtype, context.DataFromIndex(0, Dtype::kI64), last, terms,
-        [&](const Expr& k) {
-          Exprs of_row = context.index();
-          of_row.back() = k;
-          const Scalar x = context.Load(kX, of_row);
-          const Scalar weight =
-              context.Load(kBank, transposed ? Exprs{slot, column, k} : Exprs{slot, k, column});
-          return context.Let(fmt::format("{} * {}", x.text(), weight.text()), dtype, "product");
-        });
+    const auto zero = [&] { return ZeroOf(dtype); };
+    return context.SelectBelow(slot, 0, dtype, zero, [&] {
+      return context.FoldRange(
+          OpKind::kReduceSum, dtype, context.DataFromIndex(0, Dtype::kI64),
+          context.DataFromIndex(terms, Dtype::kI64), terms,
+          [&](const Expr& k) {
+            Exprs of_row = context.index();
+            of_row.back() = k;
+            const Scalar x = context.Load(kX, of_row);
+            const Scalar weight =
+                context.Load(kBank, transposed ? Exprs{slot, column, k} : Exprs{slot, k, column});
+            return context.Let(fmt::format("{} * {}", x.text(), weight.text()), dtype, "product");
+          },
+          transposed);
+    });
   }
 
   static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {

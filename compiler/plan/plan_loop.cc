@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kFewElements = 1 << 15;   // less than half a wave of threads on a large GPU
 constexpr int64_t kMostRowsOfBlock = 4096;  // on the CPU
-constexpr int64_t kMostLanes = 256;  // totals of the columns of a row that a CPU thread keeps
+constexpr int64_t kTermsOfElement = 8;  // of a sum, which take as long as an element of a result
+constexpr int64_t kMostLanes = 256;     // totals of the columns of a row that a CPU thread keeps
 
 class LoopPlanner {
  public:
@@ -189,6 +190,10 @@ class LoopPlanner {
   }
   Shape Inner(ShapeRef shape) const { return Shape(shape.begin() + segments_.lead, shape.end()); }
 
+  static Expr TermsOfRow(const Node& slot_matmul) {
+    return slot_matmul.operand(0)->type.shape.back() * slot_matmul.result()->type.shape.back();
+  }
+
   // Rows are the leading dims that all segments share; each group loops over its own inner dims.
   void PlanRows() {
     if (builder_.target() == TargetKind::kCpu)
@@ -204,6 +209,10 @@ class LoopPlanner {
     Expr inner_total = 0;
     for (const LoopGroup& group : segments_.groups)
       inner_total = inner_total + Product(Inner(group.shape())) * group.parts();
+    for (const auto& node : region_.body->nodes) {
+      if (node->kind == OpKind::kSlotMatMul)
+        inner_total = inner_total + FloorDiv(TermsOfRow(*node), kTermsOfElement, builder_.ranges());
+    }
     const int64_t inner_high = std::max<int64_t>(1, builder_.ranges().IntervalOf(inner_total).high);
     const int64_t chunk =
         std::clamp<int64_t>(CpuBlockElements(builder_) / inner_high, 1, kMostRowsOfBlock);

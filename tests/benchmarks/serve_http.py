@@ -3,7 +3,7 @@
 deployments that run no model and with onnxruntime on the CPU in the same replicas.
 
     PYTHONPATH=build/python PYTHON tests/benchmarks/serve_http.py [--model models/dlrm_dot.ts.onnx] [--device cpu|cuda] [--replicas 1,4]
-        [--rows 1,16,256] [--client-processes 8] [--seconds 5] [--rounds 3] [--json FILE]
+        [--rows 1,16,256] [--client-processes 8] [--engines fusec,onnxruntime] [--seconds 5] [--rounds 3] [--json FILE]
 
 PYTHON is the same as for serve.py, which also explains the model, the engines and "bare". 64 clients in --client-processes processes, each
 with one persistent connection, send requests with the binary tensor extension. The ways are:
@@ -219,7 +219,7 @@ def measure(served, args, proxy_port, pool):
         serve.run(EchoThatListens.options(num_replicas=replicas).bind(port), name="m", route_prefix=None)
         add("echo, listens", replicas, 0, [ask_all(port, empty) for _ in range(args.rounds)])
         serve.delete("m")
-    for engine in ("fusec", "onnxruntime"):
+    for engine in args.engines.split(","):
         for replicas in args.replicas:
             port, resources = free_port(), {"num_cpus": 0, "num_gpus": served.resources["num_gpus"]}
             handle = serve.run(
@@ -271,6 +271,7 @@ def main():
     parser.add_argument("--replicas", default="1", type=numbers, help="numbers of replicas that share the port")
     parser.add_argument("--rows", default="1,16,256", type=numbers, help="rows of a request")
     parser.add_argument("--client-processes", default=1, type=int, help="number of processes for the clients")
+    parser.add_argument("--engines", default="fusec,onnxruntime", help="engines of the replicas that listen (default: %(default)s)")
     parser.add_argument("--seconds", default=5.0, type=float)
     parser.add_argument("--rounds", default=3, type=int)
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")

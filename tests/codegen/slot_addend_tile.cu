@@ -60,17 +60,21 @@ k00_slot_matmul_linear_relu_rows_1(const Half* __restrict__ x, const Half* __res
   const int slots_value = slots[0];
   // slot_matmul
   const int slots_slot = CheckedSlot(slots_value, kUpRows, errors, kSlotsSite, 0);
-  const long long delta = (long long)slots_slot;
-  const long long slot_terms = delta < 0 ? 0 : kDeltaSize;
-  float delta_2 = 0.0f;
-  for (int entry = 0LL; entry < slot_terms; ++entry) {
-    const float down_value = ToFloat(down[entry]);
-    const float up_value = ToFloat(up[slots_slot * kUpStride0 + column * kUpColumns + entry]);
-    const float product_2 = down_value * up_value;
-    delta_2 += product_2;
+  float delta;
+  if (slots_slot < 0) {
+    delta = 0.0f;
+  } else {
+    float delta_2 = 0.0f;
+    for (int entry = 0LL; entry < kDeltaSize; ++entry) {
+      const float down_value = ToFloat(down[entry]);
+      const float up_value = ToFloat(up[slots_slot * kUpStride0 + column * kUpColumns + entry]);
+      const float product_2 = down_value * up_value;
+      delta_2 += product_2;
+    }
+    delta = delta_2;
   }
   // add
-  const float adapted = product + delta_2;
+  const float adapted = product + delta;
   const float bias_value = ToFloat(bias[column]);
   // add
   const float sum = adapted + bias_value;
@@ -136,17 +140,21 @@ k00_slot_matmul_linear_relu_rows_4(const Half* __restrict__ x, const Half* __res
     const int slots_value = slots[row];
     // slot_matmul
     const int slots_slot = CheckedSlot(slots_value, kUpRows, errors, kSlotsSite, row);
-    const long long delta = (long long)slots_slot;
-    const long long slot_terms = delta < 0 ? 0 : kDeltaSize;
-    float delta_2 = 0.0f;
-    for (int entry = 0LL; entry < slot_terms; ++entry) {
-      const float down_value = ToFloat(down[row * kDownColumns + entry]);
-      const float up_value = ToFloat(up[slots_slot * kUpStride0 + column * kUpColumns + entry]);
-      const float product_2 = down_value * up_value;
-      delta_2 += product_2;
+    float delta;
+    if (slots_slot < 0) {
+      delta = 0.0f;
+    } else {
+      float delta_2 = 0.0f;
+      for (int entry = 0LL; entry < kDeltaSize; ++entry) {
+        const float down_value = ToFloat(down[row * kDownColumns + entry]);
+        const float up_value = ToFloat(up[slots_slot * kUpStride0 + column * kUpColumns + entry]);
+        const float product_2 = down_value * up_value;
+        delta_2 += product_2;
+      }
+      delta = delta_2;
     }
     // add
-    const float adapted = product + delta_2;
+    const float adapted = product + delta;
     const float bias_value = ToFloat(bias[column]);
     // add
     const float sum = adapted + bias_value;
@@ -211,17 +219,21 @@ k00_slot_matmul_linear_relu_rows_8(const Half* __restrict__ x, const Half* __res
     const int slots_value = slots[row];
     // slot_matmul
     const int slots_slot = CheckedSlot(slots_value, kUpRows, errors, kSlotsSite, row);
-    const long long delta = (long long)slots_slot;
-    const long long slot_terms = delta < 0 ? 0 : kDeltaSize;
-    float delta_2 = 0.0f;
-    for (int entry = 0LL; entry < slot_terms; ++entry) {
-      const float down_value = ToFloat(down[row * kDownColumns + entry]);
-      const float up_value = ToFloat(up[slots_slot * kUpStride0 + column * kUpColumns + entry]);
-      const float product_2 = down_value * up_value;
-      delta_2 += product_2;
+    float delta;
+    if (slots_slot < 0) {
+      delta = 0.0f;
+    } else {
+      float delta_2 = 0.0f;
+      for (int entry = 0LL; entry < kDeltaSize; ++entry) {
+        const float down_value = ToFloat(down[row * kDownColumns + entry]);
+        const float up_value = ToFloat(up[slots_slot * kUpStride0 + column * kUpColumns + entry]);
+        const float product_2 = down_value * up_value;
+        delta_2 += product_2;
+      }
+      delta = delta_2;
     }
     // add
-    const float adapted = product + delta_2;
+    const float adapted = product + delta;
     const float bias_value = ToFloat(bias[column]);
     // add
     const float sum = adapted + bias_value;

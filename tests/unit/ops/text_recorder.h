@@ -54,7 +54,7 @@ class TextRecorder : public LowerContext {
     ReportBug(__FILE__, __LINE__, "DataFromIndex", "is not for these ops");
   }
   Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr&,
-                   function_ref<Scalar(const Expr&)>) override {
+                   function_ref<Scalar(const Expr&)>, bool) override {
     ReportBug(__FILE__, __LINE__, "FoldRange", "is not for these ops");
   }
 

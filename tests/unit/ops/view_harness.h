@@ -214,7 +214,7 @@ class LowerEvaluator : public LowerContext {
     return {Number(index), dtype};
   }
   Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr&,
-                   function_ref<Scalar(const Expr&)>) override {
+                   function_ref<Scalar(const Expr&)>, bool) override {
     ReportBug(__FILE__, __LINE__, "FoldRange", "is not for these ops");
   }
   std::string written;  // the last expression given to Let
