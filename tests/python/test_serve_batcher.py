@@ -154,6 +154,20 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         requests = [{"in0": random.random((len(i), 16), np.float32), "adapter_id": np.array(i, np.int32)} for i in ids]
         await self.check_joined(server, requests)
 
+    async def test_requests_of_an_adapter_are_neighbours(self):
+        path = compiled("lora", MODELS.parents[2] / "models/lora_mlp.ts.onnx", adapters={"slots": 2, "rank": 5})
+        server = await self.served(path, BatchOptions(max_delay_ms=50, lanes=1))
+        stuck = Stuck(server)
+        requests = [{"in0": np.zeros((1, 16), np.float32), "adapter_id": np.array([i], np.int32)} for i in (1, -1, 0, 1)]
+        answers = asyncio.gather(*(server.predict(request) for request in requests))
+        while not stuck.batches:
+            await asyncio.sleep(0.01)
+        stuck.go.set()
+        await answers
+        names = [spec.name for spec in server._loaded.signature.inputs]
+        ids = [int(request.arrays[names.index("adapter_id")][0]) for request in stuck.batches[0]]
+        self.assertEqual(ids, [-1, 0, 1, 1])
+
     async def test_one_user_joins_only_the_same(self):
         server = await self.served(compiled("one", MODELS.parents[2] / "models/dlrm_dot.ts.onnx", per_request="in0"))
         users = np.eye(2, 13, dtype=np.float32)

@@ -160,6 +160,8 @@ class Batcher:
         # The upper bounds of joined dims; that of row_dim is omitted if max_rows is the tighter limit.
         limits = {name: signature.dims[name][1] for name in signature.joined}
         self._limits = [(name, most) for name, most in limits.items() if name != signature.row_dim or most < options.max_rows]
+        has_slots = getattr(model, "adapter_slots", 0) > 0
+        self._adapters = next((i for i, spec in enumerate(signature.inputs) if has_slots and spec.name == "adapter_id"), None)
         self._is_closed = False
         self.has_failed = False  # whether a batch has failed through no fault of its requests since the last health check
 
@@ -273,6 +275,9 @@ class Batcher:
 
     def _start(self, batch: list[Waiting]) -> None:
         loop = asyncio.get_running_loop()
+        # Rows with equal adapters side by side are computed faster (runtime/README.md has figures).
+        if self._adapters is not None and len(batch) > 1:
+            batch.sort(key=lambda waiting: int(waiting.request.arrays[self._adapters].flat[0]))
         lane, version, start = self._idle.pop(), self._version(), time.perf_counter()
         requests = [waiting.request for waiting in batch]
         self._running_requests += len(batch)
