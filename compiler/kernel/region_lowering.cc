@@ -81,9 +81,8 @@ class ElementLowering : public LowerContext {
                               chosen.value.kind() == CExpr::Kind::kPrefix;
       return is_literal ? Let(chosen.value, dtype) : chosen;
     }
-    if (const auto uniform = UniformSelect(position, limit)) {
+    if (const auto uniform = UniformSelect(position, limit))
       return SelectForAllLanes(*uniform, dtype, then, otherwise);
-    }
     // A select in the branch of another select reuses the outer local, so that a chain becomes if /
     // else if.
     const CExpr target = branch_target_.empty()

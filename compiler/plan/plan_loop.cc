@@ -7,6 +7,7 @@
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/pooled_lanes.h"
 #include "compiler/plan/read_codes.h"
+#include "compiler/region/slot_product.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -15,8 +16,7 @@ namespace {
 
 constexpr int64_t kFewElements = 1 << 15;   // less than half a wave of threads on a large GPU
 constexpr int64_t kMostRowsOfBlock = 4096;  // on the CPU
-constexpr int64_t kTermsOfElement = 8;  // of a sum, which take as long as an element of a result
-constexpr int64_t kMostLanes = 256;     // totals of the columns of a row that a CPU thread keeps
+constexpr int64_t kMostLanes = 256;  // totals of the columns of a row that a CPU thread keeps
 
 class LoopPlanner {
  public:
@@ -190,10 +190,6 @@ class LoopPlanner {
   }
   Shape Inner(ShapeRef shape) const { return Shape(shape.begin() + segments_.lead, shape.end()); }
 
-  static Expr TermsOfRow(const Node& slot_matmul) {
-    return slot_matmul.operand(0)->type.shape.back() * slot_matmul.result()->type.shape.back();
-  }
-
   // Rows are the leading dims that all segments share; each group loops over its own inner dims.
   void PlanRows() {
     if (builder_.target() == TargetKind::kCpu)
@@ -206,13 +202,9 @@ class LoopPlanner {
 
   void PlanCpuRows() {
     const Expr rows = Product(Lead());
-    Expr inner_total = 0;
+    Expr inner_total = WorkOfSlotProducts(region_);
     for (const LoopGroup& group : segments_.groups)
       inner_total = inner_total + Product(Inner(group.shape())) * group.parts();
-    for (const auto& node : region_.body->nodes) {
-      if (node->kind == OpKind::kSlotMatMul)
-        inner_total = inner_total + FloorDiv(TermsOfRow(*node), kTermsOfElement, builder_.ranges());
-    }
     const int64_t inner_high = std::max<int64_t>(1, builder_.ranges().IntervalOf(inner_total).high);
     const int64_t chunk =
         std::clamp<int64_t>(CpuBlockElements(builder_) / inner_high, 1, kMostRowsOfBlock);

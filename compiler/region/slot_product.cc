@@ -20,6 +20,18 @@ const Node& SlotProductOf(const Node& region) {
   FUSEC_CHECK(false, "no slot_matmul in a region of that class");
 }
 
+int64_t WorkOfSlotProducts(const Node& region) {
+  constexpr int64_t kTermsOfElement = 8;  // that take as long as an element
+  int64_t terms = 0;
+  for (const auto& node : region.body->nodes) {
+    if (node->kind != OpKind::kSlotMatMul) continue;
+    const auto columns = node->result()->type.shape.back().AsConstant();
+    const auto depth = node->operand(0)->type.shape.back().AsConstant();
+    terms += columns.value_or(0) * depth.value_or(0);
+  }
+  return terms / kTermsOfElement;
+}
+
 bool MayBeSlotAddend(const Node& slot_matmul) {
   constexpr int64_t kStep = 8, kMostTerms = 64;
   const TensorType& type = slot_matmul.result()->type;

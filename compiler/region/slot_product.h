@@ -13,6 +13,8 @@ inline constexpr int kBankOfProduct = 1, kSlotsOfProduct = 2;
 bool TakesSlotKernel(const Node& slot_matmul);
 // The slot_matmul node of a region of class slot_matmul.
 const Node& SlotProductOf(const Node& region);
+// How long a CPU takes for one row of the slot products of a region, in elements of a result.
+int64_t WorkOfSlotProducts(const Node& region);
 
 // Whether the kernel of a layer may add the product by a slot's matrices while its sums are still
 // in registers (slot_addend.cuh): the dtype has 16 bits, there are at most 64 terms, a multiple of

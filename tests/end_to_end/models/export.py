@@ -3,7 +3,7 @@
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch onnx onnxscript
     /tmp/torch/bin/python tests/end_to_end/models/export.py [NAME ...]
 
-The committed files were made with torch 2.15 (2.13 for bi_lstm and gru4rec), which gives the same files again, except for names of values
+The committed files were made with torch 2.15 (2.13 for bi_lstm, dien and gru4rec), which gives the same files again, except for names of values
 in the dynamo exports of EmbeddingBag, which depend on Python's hashes (PYTHONHASHSEED). Tables and widths are tiny, since only ops and
 shapes are tested.
 """
@@ -16,12 +16,12 @@ import torch
 from interaction_models import AutoInt, Cin, DcnMixture, DeepFm, DotTriangle, Experts, TwoTowers
 from lookup_models import Bags, EmbeddingBags, IdList, IndexHash, OffsetBags, Requests
 from lora_models import LoraAttention, LoraLlama, LoraPerRow
-from recurrent_models import BiLstm, Gru4Rec
+from recurrent_models import BiLstm, Dien, Gru4Rec
 from sequence_models import Din, Encoder
 
 MODELS = {
     "auto_int": AutoInt, "bags": Bags, "bi_lstm": BiLstm, "cin": Cin, "dcn_mixture": DcnMixture, "deep_fm": DeepFm,
-    "din": Din, "dot_triangle": DotTriangle, "embedding_bags": EmbeddingBags, "encoder": Encoder,
+    "dien": Dien, "din": Din, "dot_triangle": DotTriangle, "embedding_bags": EmbeddingBags, "encoder": Encoder,
     "experts": Experts, "gru4rec": Gru4Rec, "id_list": IdList, "index_hash": IndexHash,
     "lora_attention": LoraAttention, "lora_llama": LoraLlama, "lora_per_row": LoraPerRow,
     "offset_bags": OffsetBags, "requests": Requests, "two_towers": TwoTowers,

@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn as nn
+from torch._higher_order_ops.scan import scan
 
 from layers import BATCH, SEQUENCE, ids, mlp
 
@@ -45,3 +46,37 @@ class BiLstm(nn.Module):
         )
         _, (last, _) = self.lstm(packed)
         return self.top(torch.cat((last[-2], last[-1]), 1))
+
+
+class Dien(nn.Module):
+    """Deep interest evolution (arXiv:1809.03672): a GRU over clicks, attention of the target to its states, and a GRU whose update gate the
+    attention weighs. The latter is a scan, which exports as an ONNX Scan."""
+
+    inputs = lambda: (ids(3, 7, below=40), ids(3, below=40))
+    dims = [SEQUENCE, BATCH]
+    exporters = ("dynamo",)
+
+    def __init__(self):
+        super().__init__()
+        self.items = nn.Embedding(40, 8)
+        self.interests = nn.GRU(8, 10, batch_first=True)
+        self.query = nn.Linear(8, 10)
+        self.update, self.reset, self.candidate = (nn.Linear(10 + 12, 12) for _ in range(3))
+        self.top = mlp(12 + 8, 6, 1)
+
+    def step(self, state, step):
+        interest, attention = step
+        both = torch.cat((interest, state), 1)
+        update = attention * torch.sigmoid(self.update(both))
+        reset = torch.sigmoid(self.reset(both))
+        candidate = torch.tanh(self.candidate(torch.cat((interest, reset * state), 1)))
+        state = (1 - update) * state + update * candidate
+        return state, state.clone()
+
+    def forward(self, history, target):
+        interests, _ = self.interests(self.items(history))
+        item = self.items(target)
+        scores = (interests * self.query(item).unsqueeze(1)).sum(2)
+        steps = (interests.transpose(0, 1), scores.softmax(1).transpose(0, 1).unsqueeze(2))
+        last, _ = scan(self.step, interests.new_zeros(history.shape[0], 12), steps, dim=0)
+        return self.top(torch.cat((last, item), 1))
