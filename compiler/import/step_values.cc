@@ -9,6 +9,18 @@ namespace fusec {
 
 namespace {
 
+// Whether a node is where(x < 0, .., x), which makes a place from one that may count from the end.
+bool IsPlaceFromEither(const Node& node) {
+  if (node.kind != OpKind::kWhere) return false;
+  const Node* less = node.operand(0)->producer;
+  if (less == nullptr || less->kind != OpKind::kLess || less->operand(0) != node.operand(2))
+    return false;
+  const Node* limit = less->operand(1)->producer;
+  return limit != nullptr && limit->kind == OpKind::kConstant &&
+         IsInteger(less->operand(1)->type.dtype) && limit->constant.element_count() == 1 &&
+         limit->constant.GetInt(0) == 0;
+}
+
 Shape After(const Expr& first, const Shape& rest) {
   Shape shape = {first};
   shape.insert(shape.end(), rest.begin(), rest.end());
@@ -20,8 +32,8 @@ Shape After(const Expr& first, const Shape& rest) {
 bool StepValues::IsCounter(const Value* value) const {
   while (const Node* node = value->producer) {
     if (!value->type.ElementCount().IsConstant(1)) return false;
-    if (node->kind == OpKind::kWhere && IsNegative(node->operand(0))) {
-      value = node->operand(2);  // a place from the end if the counter were negative
+    if (IsPlaceFromEither(*node)) {
+      value = node->operand(2);  // a counter is never negative
     } else if (node->kind == OpKind::kCast || node->kind == OpKind::kIdentity ||
                node->kind == OpKind::kReshape ||
                (node->kind == OpKind::kConcat && node->operands.size() == 1)) {
@@ -31,16 +43,6 @@ bool StepValues::IsCounter(const Value* value) const {
     }
   }
   return counters_.contains(value);
-}
-
-// Whether `condition` is true where a counter is below 0.
-bool StepValues::IsNegative(const Value* condition) const {
-  const Node* less = condition->producer;
-  if (less == nullptr || less->kind != OpKind::kLess || !IsCounter(less->operand(0))) return false;
-  const Node* limit = less->operand(1)->producer;
-  return limit != nullptr && limit->kind == OpKind::kConstant &&
-         IsInteger(less->operand(1)->type.dtype) && limit->constant.element_count() == 1 &&
-         limit->constant.GetInt(0) == 0;
 }
 
 void StepValues::DeclareComputed(const Value* value, Value* sequence) {

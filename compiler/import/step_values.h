@@ -61,7 +61,6 @@ class StepValues {
     int64_t width;
   };
 
-  bool IsNegative(const Value* condition) const;
   Dependence Depends(const Value* value);
   Value* Computed(Value* value);
   // A value of all steps with `blocks`, or whole if they are null.

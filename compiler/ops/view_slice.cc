@@ -84,22 +84,26 @@ Result<std::vector<SliceStart>> SliceStarts(const ImportContext& context) {
     for (const int64_t start : context.Ints("starts")) starts.push_back({Expr(start)});
     return starts;
   }
-  if (auto apart = StartsApart(context.input(1), context)) return *std::move(apart);
+  if (HasInput(context, 1)) {
+    if (auto apart = StartsApart(context.input(1), context)) return *std::move(apart);
+  }
   FUSEC_ASSIGN(const Exprs known, context.SymbolicInts(1, "starts"));
   for (const Expr& start : known) starts.push_back({start});
   return starts;
 }
 
 // Its ends, likewise. Ends that are run-time data are known if they are beyond every axis.
-Result<Exprs> SliceEnds(const ImportContext& context) {
+Result<Exprs> SliceEnds(const ImportContext& context, int data_rank) {
   if (context.Has("ends")) {
     const std::vector<int64_t> ends = context.Ints("ends");
     return Exprs(ends.begin(), ends.end());
   }
   Result<Exprs> known = context.SymbolicInts(2, "ends");
-  const Value& ends = *context.input(2);
-  const auto count = ends.type.rank() == 1 ? ends.type.shape[0].AsConstant() : std::nullopt;
-  if (!known && count && ReachesEveryEnd(&ends, context)) return Exprs(*count, Expr(kFar));
+  if (known || !HasInput(context, 2)) return known;
+  const Shape& shape = context.input(2)->type.shape;
+  const auto count = shape.size() == 1 ? shape[0].AsConstant() : std::nullopt;
+  if (count && *count <= data_rank && ReachesEveryEnd(context.input(2), context))
+    return Exprs(*count, Expr(kFar));
   return known;
 }
 
@@ -153,7 +157,7 @@ Result<void> ImportSlice(ImportContext& context) {
   if (IsCutByData(context)) return CutByData(context);
   Value* data = context.input(0);
   FUSEC_ASSIGN(const std::vector<SliceStart> starts, SliceStarts(context));
-  FUSEC_ASSIGN(const Exprs ends, SliceEnds(context));
+  FUSEC_ASSIGN(const Exprs ends, SliceEnds(context, data->type.rank()));
   std::vector<int64_t> axes, steps(starts.size(), 1);
   if (context.Has("axes")) {
     axes = context.Ints("axes");

@@ -261,6 +261,15 @@ TEST_F(RecurrentLoops, ElementsAreSlicesFromTheCounter) {
   const std::string max = "far = Max(behind, billion)";
   text.replace(text.find(max), max.size(), "far = Min(behind, billion)");
   EXPECT_NE(ErrorOf(Load(text)).find("Loop"), std::string::npos);
+  // Each of these maxima reads the one before it twice.
+  const std::string min = "far = Min(behind, billion)";
+  std::string maxima = "far0 = Max(behind, behind)\n";
+  for (int i = 0; i < 60; ++i) {
+    const std::string before = "far" + std::to_string(i);
+    maxima += "far" + std::to_string(i + 1) + " = Max(" + before + ", " + before + ")\n";
+  }
+  text.replace(text.find(min), min.size(), maxima + "far = Identity(far60)");
+  EXPECT_NE(ErrorOf(Load(text)).find("Loop"), std::string::npos);
 }
 
 // A state that is squared again and again would be a monomial of 2^40 factors.
