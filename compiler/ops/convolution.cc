@@ -21,8 +21,9 @@ Windows WindowsOf(const Node& node) {
           node.Ints("pads")};
 }
 
-// y[n, m, o...] = bias[m] + sum over c, k... of w[m, c, k...] * x[n, g*C + c, o*stride + k*dilation - pad ...], where g is the group
-// of output channel m and C = channels / groups; x is 0 outside. Operands are x [N, G*C, spatial...], w [M, C, kernel...], bias [M].
+// y[n, m, o...] = bias[m] + sum over c, k... of w[m, c, k...] * x[n, g*C + c, o*stride + k*dilation
+// - pad ...], where g is the group of output channel m and C = channels / groups; x is 0 outside.
+// Operands are x [N, G*C, spatial...], w [M, C, kernel...], bias [M].
 struct ConvOp {
   static constexpr AttributeSpec kAttributes[] = {
       {"pads", "ints"}, {"strides", "ints"}, {"dilations", "ints"}, {"group", "int"}};
@@ -58,9 +59,10 @@ struct ConvOp {
     const int64_t group = context.Int("group");
     if (!IsFloat(x.dtype) || w.dtype != x.dtype || x.rank() < 3 || w.rank() != x.rank() ||
         !weights) {
-      return ModelError(fmt::format("x is {} and the weights are {}, expected floats of one type "
-                                    "and of one rank of 3 or more",
-                                    x.ToString(), w.ToString()));
+      return ModelError(
+          fmt::format("x is {} and the weights are {}, expected floats of one type "
+                      "and of one rank of 3 or more",
+                      x.ToString(), w.ToString()));
     }
     if (group < 1 || (*weights)[0] % group != 0) {
       return ModelError(fmt::format("group is {}, expected a divisor of the {} output channels",
@@ -102,28 +104,51 @@ struct ConvOp {
   }
 
   static Result<void> Reference(ReferenceContext& context) {
-    const ReferenceTensor& x = context.input(0);
-    const ReferenceTensor& w = context.input(1);
-    const size_t count = x.dims.size() - 2;
-    const int64_t group = context.node.Int("group");
-    std::vector<int64_t> window(w.dims.begin() + 1, w.dims.end());  // channel, kernel...
-    int64_t to = 0;
-    ForEachIndex(context.output().dims, [&](ArrayRef<int64_t> index) {
-      double sum = context.has_input(2) ? context.input(2).reals[index[1]] : 0;
-      const int64_t first_channel = index[1] / (w.dims[0] / group) * w.dims[1];
-      ForEachIndex(window, [&](ArrayRef<int64_t> at) {
-        std::vector<int64_t> from = {index[0], first_channel + at[0]};
-        std::vector<int64_t> weight = {index[1]};
-        weight.insert(weight.end(), at.begin(), at.end());
+    const ReferenceTensor &x = context.input(0), &w = context.input(1);
+    ReferenceTensor& y = context.output();
+    const std::vector<int64_t>& strides = context.node.Ints("strides");
+    const std::vector<int64_t>& dilations = context.node.Ints("dilations");
+    const std::vector<int64_t>& pads = context.node.Ints("pads");
+    const size_t count = strides.size();
+    const std::vector<int64_t> kernel(w.dims.begin() + 2, w.dims.end());
+    const std::vector<int64_t> positions(y.dims.begin() + 2, y.dims.end());
+    const auto size_of = [](const ReferenceTensor& tensor) {  // of one channel
+      int64_t size = 1;
+      for (size_t i = 2; i < tensor.dims.size(); ++i) size *= tensor.dims[i];
+      return size;
+    };
+    const int64_t x_size = size_of(x), w_size = size_of(w), y_size = size_of(y);
+    const int64_t outputs = w.dims[0], channels = w.dims[1];
+    const int64_t outputs_of_group = outputs / context.node.Int("group");
+    int64_t position = 0;
+    ForEachIndex(positions, [&](ArrayRef<int64_t> at) {
+      // The elements of the window that lie inside: where they are in a channel and in the kernel.
+      std::vector<std::pair<int64_t, int64_t>> inside;
+      int64_t of_kernel = 0;
+      ForEachIndex(kernel, [&](ArrayRef<int64_t> place) {
+        int64_t from = 0;
+        bool is_inside = true;
         for (size_t i = 0; i < count; ++i) {
-          from.push_back(index[2 + i] * context.node.Ints("strides")[i] +
-                         at[1 + i] * context.node.Ints("dilations")[i] -
-                         context.node.Ints("pads")[i]);
-          if (from.back() < 0 || from.back() >= x.dims[2 + i]) return;
+          const int64_t along = at[i] * strides[i] + place[i] * dilations[i] - pads[i];
+          is_inside &= along >= 0 && along < x.dims[2 + i];
+          from = from * x.dims[2 + i] + along;
         }
-        sum += x.reals[x.Position(from)] * w.reals[w.Position(weight)];
+        if (is_inside) inside.emplace_back(from, of_kernel);
+        ++of_kernel;
       });
-      context.output().reals[to++] = sum;
+      for (int64_t row = 0; row < y.dims[0]; ++row) {
+        for (int64_t output = 0; output < outputs; ++output) {
+          double sum = context.has_input(2) ? context.input(2).reals[output] : 0;
+          const int64_t first = output / outputs_of_group * channels;
+          for (int64_t channel = 0; channel < channels; ++channel) {
+            const double* of_x = x.reals.data() + (row * x.dims[1] + first + channel) * x_size;
+            const double* of_w = w.reals.data() + (output * channels + channel) * w_size;
+            for (const auto& [from, weight] : inside) sum += of_x[from] * of_w[weight];
+          }
+          y.reals[(row * outputs + output) * y_size + position] = sum;
+        }
+      }
+      ++position;
     });
     return {};
   }

@@ -107,8 +107,7 @@ class LoopPlanner {
     const auto index = Delinearize(Variable("i"), shape, builder_.ranges());
     if (is_gpu) {
       OneThreadPerElement(total, Elements());
-      StoreGroup(segments_.groups[0], index);
-      return;
+      return StoreGroup(segments_.groups[0], index);
     }
     const int64_t chunk = CpuBlockElements(builder_);
     ChunkOfBlock(total, "first", "last", chunk);
