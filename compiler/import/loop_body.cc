@@ -30,16 +30,6 @@ tl::unexpected<Error> Unknown(const std::string& what) {
 
 }  // namespace
 
-bool IsZeros(const Value* value) {
-  const TensorData* data = Payload(value);
-  if (data == nullptr) return false;
-  for (int64_t i = 0; i < data->element_count(); ++i) {
-    if ((IsFloat(data->dtype()) ? data->GetDouble(i) : static_cast<double>(data->GetInt(i))) != 0)
-      return false;
-  }
-  return true;
-}
-
 Result<void> LoopBody::Run(onnx::GraphProto& graph, Scope& scope, LoopTerms& terms) {
   ImportInitializers(graph, {}, state_, scope);
   Problems structure(state_.problems.path());
@@ -322,9 +312,13 @@ Result<LoopTerm> LoopBody::Join(const LoopTerm& condition, LoopTerm then, LoopTe
   const bool pools = otherwise.kind == Kind::kPooled;
   const bool both_pool = pools && then.kind == Kind::kPooled && then.value == otherwise.value &&
                          then.first == otherwise.first;
+  const auto is_zero = [](const Value* value) {
+    const TensorData* data = Payload(value);
+    return data != nullptr && data->IsZero();
+  };
   // start == end ? zeros : pooled
   if (condition.kind == Kind::kIsEmpty && pools && then.kind == Kind::kInvariant &&
-      IsZeros(then.value) && condition.first == otherwise.first &&
+      is_zero(then.value) && condition.first == otherwise.first &&
       condition.last == otherwise.last) {
     otherwise.zero_if_empty = true;
     return otherwise;

@@ -90,7 +90,4 @@ class LoopBody {
   Expr trips_;
 };
 
-// Whether a constant holds zeros only.
-bool IsZeros(const Value* value);
-
 }  // namespace fusec

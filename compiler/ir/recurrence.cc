@@ -122,11 +122,7 @@ bool IsZeroState(const Value* value) {
     value = value->producer->operand(0);
   }
   const TensorData* data = Payload(value);
-  if (data == nullptr || data->element_count() > kMostZeros) return false;
-  for (int64_t i = 0; i < data->element_count(); ++i) {
-    if (data->GetDouble(i) != 0) return false;
-  }
-  return true;
+  return data != nullptr && data->element_count() <= kMostZeros && data->IsZero();
 }
 
 }  // namespace fusec

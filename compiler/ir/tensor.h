@@ -72,6 +72,7 @@ class TensorData {
   void SetDouble(int64_t i, double value);  // rounds; to integers it truncates and saturates
   void SetInt(int64_t i, int64_t value);    // wraps to the dtype's width
 
+  bool IsZero() const;       // whether all elements are zero
   std::string Hash() const;  // XXH3-128 of dtype, dims and bytes, hexadecimal
 
  private:

@@ -65,12 +65,7 @@ class Walk {
   // Whether all elements of a boolean tensor are false in any run.
   bool IsNeverTrue(const Value* condition) {
     if (--budget_ < 0) return false;
-    if (const auto known = context_.TryConstant(condition)) {
-      for (int64_t i = 0; i < known->element_count(); ++i) {
-        if (known->GetInt(i) != 0) return false;
-      }
-      return true;
-    }
+    if (const auto known = context_.TryConstant(condition)) return known->IsZero();
     const Node* node = condition->producer;
     return node != nullptr && node->kind == OpKind::kAnd &&
            (IsNeverTrue(node->operand(0)) || IsNeverTrue(node->operand(1)));

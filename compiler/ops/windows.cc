@@ -10,16 +10,6 @@
 namespace fusec {
 namespace {
 
-// A list attribute with one value per spatial axis (or per pad); `missing` for each of them if the
-// attribute is absent.
-Result<std::vector<int64_t>> PerAxis(const ImportContext& context, const std::string& name,
-                                     size_t count, int64_t missing) {
-  if (!context.Has(name)) return std::vector<int64_t>(count, missing);
-  const std::vector<int64_t> given = context.Ints(name);
-  if (given.size() == count) return given;
-  return context.Fail(fmt::format("{} has {} values, expected {}", name, given.size(), count));
-}
-
 // The pads of auto_pad SAME_UPPER and SAME_LOWER: there are ceil(size / stride) windows, centered;
 // if the padding is odd, the extra element is after (before) the data.
 Result<std::vector<int64_t>> SamePads(const ImportContext& context, ShapeRef spatial,
@@ -72,6 +62,14 @@ Value* Unfolded(Formula& f, Value* x, int axis, const Windows& windows, size_t i
 }
 
 }  // namespace
+
+Result<std::vector<int64_t>> PerAxis(const ImportContext& context, const std::string& name,
+                                     size_t count, int64_t missing) {
+  if (!context.Has(name)) return std::vector<int64_t>(count, missing);
+  const std::vector<int64_t> given = context.Ints(name);
+  if (given.size() == count) return given;
+  return context.Fail(fmt::format("{} has {} values, expected {}", name, given.size(), count));
+}
 
 int64_t Windows::Places() const {
   int64_t places = 1;

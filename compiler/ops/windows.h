@@ -21,6 +21,11 @@ struct Windows {
   int64_t Places() const;  // the number of elements of a window
 };
 
+// A list attribute with one value per spatial axis (or per pad); `missing` for each of them if the
+// attribute is absent.
+Result<std::vector<int64_t>> PerAxis(const ImportContext& context, const std::string& name,
+                                     size_t count, int64_t missing);
+
 // Reads kernel_shape (unless `kernel` is given), strides, dilations, pads and auto_pad of an ONNX
 // node over data of shape `x`.
 Result<Windows> ImportWindows(const ImportContext& context, ShapeRef x,

@@ -1,11 +1,10 @@
 """More small random models of the transformers library: mixtures of experts, state spaces, speech, vision, time series; with LoRA where people
 fine-tune them so. peft_models.py has the usual encoders and decoders."""
 
-import torch
 import transformers
 
-from model import Model, floats, ids, mask
-from peft_models import GROUPED, HEADS, MASK, POSITIONS, SMALL, TOKENS, WIDTH, WORDS, adapted, classify, configured, encode, plain_and_adapted
+from libraries.peft_models import GROUPED, HEADS, MASK, SMALL, TOKENS, WIDTH, WORDS, configured, encode, plain_and_adapted
+from model import Model, floats, ids
 
 # Experts as batched products: PyTorch 2.13 does not export the library's grouped products.
 EXPERTS = GROUPED | dict(use_cache=False, experts_implementation="batched_mm")
