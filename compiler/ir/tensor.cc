@@ -43,8 +43,7 @@ void StoreElement(std::byte* bytes, int64_t i, T value) {
   std::memcpy(bytes + i * sizeof(T), &value, sizeof(T));
 }
 
-// Truncates toward zero; NaN becomes 0. The largest T is either exact as a double or rounds up to
-// the first value out of range.
+// Truncates toward zero; NaN becomes 0. The largest T is either exact as a double or rounds up to the first value out of range.
 template <class T>
 T Saturate(double value) {
   using Limits = std::numeric_limits<T>;
@@ -58,24 +57,15 @@ T Saturate(double value) {
 template <class Visit>
 auto WithIntegerType(Dtype dtype, Visit visit) {
   switch (dtype) {
-    case Dtype::kI8:
-      return visit(int8_t{});
-    case Dtype::kI16:
-      return visit(int16_t{});
-    case Dtype::kI32:
-      return visit(int32_t{});
-    case Dtype::kI64:
-      return visit(int64_t{});
-    case Dtype::kU8:
-      return visit(uint8_t{});
-    case Dtype::kU16:
-      return visit(uint16_t{});
-    case Dtype::kU32:
-      return visit(uint32_t{});
-    case Dtype::kU64:
-      return visit(uint64_t{});
-    default:
-      break;
+    case Dtype::kI8: return visit(int8_t{});
+    case Dtype::kI16: return visit(int16_t{});
+    case Dtype::kI32: return visit(int32_t{});
+    case Dtype::kI64: return visit(int64_t{});
+    case Dtype::kU8: return visit(uint8_t{});
+    case Dtype::kU16: return visit(uint16_t{});
+    case Dtype::kU32: return visit(uint32_t{});
+    case Dtype::kU64: return visit(uint64_t{});
+    default: break;
   }
   ReportBug(__FILE__, __LINE__, "IsInteger(dtype)", std::string(DtypeName(dtype)));
 }
@@ -157,18 +147,12 @@ void TensorData::Release(const std::byte* bytes, size_t count) const {
 
 double TensorData::GetDouble(int64_t i) const {
   switch (dtype_) {
-    case Dtype::kF32:
-      return LoadElement<float>(bytes_, i);
-    case Dtype::kF64:
-      return LoadElement<double>(bytes_, i);
-    case Dtype::kF16:
-      return HalfToDouble(LoadElement<uint16_t>(bytes_, i));
-    case Dtype::kBF16:
-      return BFloat16ToDouble(LoadElement<uint16_t>(bytes_, i));
-    case Dtype::kU64:
-      return static_cast<double>(LoadElement<uint64_t>(bytes_, i));
-    default:
-      return static_cast<double>(GetInt(i));
+    case Dtype::kF32: return LoadElement<float>(bytes_, i);
+    case Dtype::kF64: return LoadElement<double>(bytes_, i);
+    case Dtype::kF16: return HalfToDouble(LoadElement<uint16_t>(bytes_, i));
+    case Dtype::kBF16: return BFloat16ToDouble(LoadElement<uint16_t>(bytes_, i));
+    case Dtype::kU64: return static_cast<double>(LoadElement<uint64_t>(bytes_, i));
+    default: return static_cast<double>(GetInt(i));
   }
 }
 
@@ -183,19 +167,15 @@ int64_t TensorData::GetInt(int64_t i) const {
 void TensorData::SetDouble(int64_t i, double value) {
   std::byte* bytes = mutable_bytes();
   switch (dtype_) {
-    case Dtype::kF32:
-      return StoreElement(bytes, i, static_cast<float>(value));
-    case Dtype::kF64:
-      return StoreElement(bytes, i, value);
-    case Dtype::kF16:
-      return StoreElement(bytes, i, DoubleToHalf(value));
-    case Dtype::kBF16:
-      return StoreElement(bytes, i, DoubleToBFloat16(value));
-    case Dtype::kBool:
-      return StoreElement<uint8_t>(bytes, i, value != 0);
+    case Dtype::kF32: return StoreElement(bytes, i, static_cast<float>(value));
+    case Dtype::kF64: return StoreElement(bytes, i, value);
+    case Dtype::kF16: return StoreElement(bytes, i, DoubleToHalf(value));
+    case Dtype::kBF16: return StoreElement(bytes, i, DoubleToBFloat16(value));
+    case Dtype::kBool: return StoreElement<uint8_t>(bytes, i, value != 0);
     default:
-      WithIntegerType(dtype_,
-                      [&](auto type) { StoreElement(bytes, i, Saturate<decltype(type)>(value)); });
+      WithIntegerType(dtype_, [&](auto type) {
+        StoreElement(bytes, i, Saturate<decltype(type)>(value));
+      });
   }
 }
 
@@ -204,8 +184,9 @@ void TensorData::SetInt(int64_t i, int64_t value) {
   if (dtype_ == Dtype::kF32) return StoreElement(bytes, i, static_cast<float>(value));
   if (IsFloat(dtype_)) return SetDouble(i, static_cast<double>(value));
   if (dtype_ == Dtype::kBool) return StoreElement<uint8_t>(bytes, i, value != 0);
-  WithIntegerType(dtype_,
-                  [&](auto type) { StoreElement(bytes, i, static_cast<decltype(type)>(value)); });
+  WithIntegerType(dtype_, [&](auto type) {
+    StoreElement(bytes, i, static_cast<decltype(type)>(value));
+  });
 }
 
 bool TensorData::IsZero() const {
@@ -223,8 +204,9 @@ std::string TensorData::Hash() const {
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
   XXH3_128bits_update(&state, header.data(), header.size());
-  ForEachPiece(
-      [&](const std::byte* bytes, size_t count) { XXH3_128bits_update(&state, bytes, count); });
+  ForEachPiece([&](const std::byte* bytes, size_t count) {
+    XXH3_128bits_update(&state, bytes, count);
+  });
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state));
 
