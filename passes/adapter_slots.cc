@@ -142,6 +142,7 @@ class SlotMaker {
                                       }));
     site.down = down->name;
     site.up = up->name;
+    site.banks = {StoredRank(options_.adapters->rank), site.outputs};
     Value* reduced = builder.Make(OpKind::kSlotMatMul, {adapter.x, down, slots},
                                   {{"transpose_b", int64_t{1}}}, name + "_down");
     Value* delta = builder.Make(OpKind::kSlotMatMul, {reduced, up, slots},
@@ -150,8 +151,24 @@ class SlotMaker {
     if (delta->type.dtype != dtype)
       delta = builder.Make(OpKind::kCast, {delta}, {{"to", dtype}}, name + "_cast_delta");
     sum.operands[adapter.delta] = delta;
+    AddBeforeBias(adapter, sum, delta, builder);
     report_.adapter_sites.push_back(std::move(site));
     return {};
+  }
+
+  // (base + bias) + delta => (base + delta) + bias, as kernels of products add a delta to their
+  // sums
+  void AddBeforeBias(const LowRankAdapter& adapter, Node& sum, Value* delta, Builder& builder) {
+    const Node* biased = sum.operand(1 - adapter.delta)->producer;
+    Value* base = adapter.base->result();
+    if (biased->kind != OpKind::kAdd || base->type != delta->type) return;
+    for (const int side : {0, 1}) {
+      if (biased->operand(side) != base) continue;
+      Value* adapted =
+          builder.Make(OpKind::kAdd, {base, delta}, {}, sum.result()->name + "_adapted");
+      sum.operands = {adapted, biased->operand(1 - side)};
+      return;
+    }
   }
 
   // Makes a constant with one matrix per slot. Slot 0 holds `matrix` of the recipe, whose elements

@@ -1,8 +1,5 @@
 #include "passes/fuse_slot_matmul.h"
 
-#include <algorithm>
-#include <optional>
-
 #include "compiler/ir/op_def.h"
 #include "compiler/region/slot_product.h"
 #include "passes/fuse_matmul_tail.h"
@@ -18,7 +15,7 @@ constexpr int64_t kTermsOfPacks = 32;
 // kernel. For larger matrices, the speed of the library outweighs the saved launch: on an H200,
 // with 2048 rows of f16 or bf16, one kernel takes 31 us for [768, 2304], while the library and a
 // second kernel take 25 us; for [768, 768] it is 12 us and 15 us.
-constexpr int64_t kMostWeightsOfAdaptedLayer = int64_t{1} << 20;
+constexpr int64_t kMostWeightsOfAdaptedLayer = int64_t{3} << 19;
 
 // Adds the views that make operands of the product and that nobody else reads.
 void AddViews(const Graph& graph, const ReaderMap& readers, const Node& product, NodeSet& group) {
@@ -33,54 +30,21 @@ void AddViews(const Graph& graph, const ReaderMap& readers, const Node& product,
   }
 }
 
-// A layer's product, possibly with a bias, to which `sum` adds a product of slots.
-struct AdaptedLayer {
-  Node* sum;
-  const Node* product;
-  Node* biased;  // null if the product has no bias, or if the bias is added after the sum
-};
-
-// The layer to which the product of slots is added, if a generated kernel should compute both
-// (FuseMatMulTail); nullopt if the layer has too many weights for that.
-std::optional<AdaptedLayer> FindAdaptedLayer(const Graph& graph, const ReaderMap& readers,
-                                             const Node& slot_product) {
+// Whether the product of slots is added to a layer's product that a generated kernel should compute
+// together with it (FuseMatMulTail): a layer without too many weights.
+bool IsForLayer(const Graph& graph, const ReaderMap& readers, const Node& slot_product) {
   if (!MayBeSlotAddend(slot_product) || !HasOneReader(graph, readers, slot_product.result()))
-    return std::nullopt;
-  Node* sum = readers.at(slot_product.result())[0];
-  if (sum->kind != OpKind::kAdd) return std::nullopt;
-  const int side = sum->operand(0) == slot_product.result() ? 1 : 0;
-  Node* base = sum->operand(side)->producer;
-  Node* biased = nullptr;
-  if (base != nullptr && base->kind == OpKind::kAdd &&
-      HasOneReader(graph, readers, base->result())) {
-    const Node* left = base->operand(0)->producer;
-    biased = base;
-    base = base->operand(left != nullptr && left->kind == OpKind::kMatMul ? 0 : 1)->producer;
-  }
-  const auto is_small = [](const Node& product) {
-    const auto weights = product.operand(1)->type.ElementCount().AsConstant();
-    return weights && *weights <= kMostWeightsOfAdaptedLayer;
-  };
-  const bool is_layer = base != nullptr && base->kind == OpKind::kMatMul &&
-                        HasOneReader(graph, readers, base->result()) &&
-                        base->operand(1)->type.rank() == 2 && base->Int("transpose_a") == 0 &&
-                        base->result()->type.shape == slot_product.result()->type.shape &&
-                        is_small(*base);
-  return is_layer ? std::optional(AdaptedLayer{sum, base, biased}) : std::nullopt;
-}
-
-// (product + bias) + addend => (product + addend) + bias
-void AddBeforeBias(Graph& graph, const AdaptedLayer& layer, const Node& slot_product) {
-  if (layer.biased == nullptr) return;
-  const auto at = std::find_if(graph.nodes.begin(), graph.nodes.end(),
-                               [&](const auto& node) { return node.get() == layer.sum; });
-  Builder builder(graph, at - graph.nodes.begin());
-  builder.set_provenance(layer.sum->provenance);
-  Value* adapted = builder.Make(OpKind::kAdd, {layer.product->result(), slot_product.result()}, {},
-                                layer.sum->result()->name + "_adapted");
-  const int bias = layer.biased->operand(0) == layer.product->result() ? 1 : 0;
-  layer.sum->operands = {adapted, layer.biased->operands[bias]};
-  RemoveDeadNodes(graph);
+    return false;
+  const Node* sum = readers.at(slot_product.result())[0];
+  if (sum->kind != OpKind::kAdd) return false;
+  const Node* base = sum->operand(sum->operand(0) == slot_product.result() ? 1 : 0)->producer;
+  if (base == nullptr || base->kind != OpKind::kMatMul ||
+      !HasOneReader(graph, readers, base->result()) || base->operand(1)->type.rank() != 2 ||
+      base->Int("transpose_a") != 0 ||
+      base->result()->type.shape != slot_product.result()->type.shape)
+    return false;
+  const auto weights = base->operand(1)->type.ElementCount().AsConstant();
+  return weights && *weights <= kMostWeightsOfAdaptedLayer;
 }
 
 }  // namespace
@@ -92,10 +56,7 @@ Result<bool> FuseSlotMatMul(Graph& graph, const PassOptions&, PassReport&) {
   }
   for (const Node* product : products) {
     const ReaderMap readers = Readers(graph);
-    if (const auto layer = FindAdaptedLayer(graph, readers, *product)) {
-      AddBeforeBias(graph, *layer, *product);
-      continue;
-    }
+    if (IsForLayer(graph, readers, *product)) continue;
     NodeSet group = {product};
     AddViews(graph, readers, *product, group);
     AddTail(graph, readers, product->result()->type.shape, group);

@@ -4,10 +4,12 @@
 
 #include "compiler/ir/op_def.h"
 #include "compiler/region/product.h"
+#include "compiler/region/slot_product.h"
 #include "passes/constant_linear.h"
 #include "passes/fuse_block_program.h"
 #include "passes/graph_edit.h"
 #include "passes/packed_columns.h"
+#include "passes/slot_adapter.h"
 
 namespace fusec {
 
@@ -32,10 +34,12 @@ std::optional<Columns> ColumnsOf(const Node& product) {
   return Columns{*shape[0].AsConstant(), *shape[1].AsConstant()};
 }
 
-// A product and the pointwise ops after it that read nothing but its values and constants.
+// A product and the pointwise ops after it that read nothing but its values and constants. Its
+// adapter in slots, if it has one, belongs to the product.
 struct Member {
   std::vector<Node*> steps;  // the product first
-  std::string words;         // describes what the steps do, without their attributes
+  std::optional<SlotAdapter> adapter;
+  std::string words;  // describes what the steps do, without their attributes
   bool stays_alone = false;
 
   const Node& product() const { return *steps[0]; }
@@ -52,24 +56,30 @@ struct Member {
     if (!is_packed || !other_is_packed) return is_packed == other_is_packed;
     return AreMadeAlike(product().operand(1), other.product().operand(1));
   }
+  // What a step makes for its readers.
+  Value* ResultOf(size_t step) const {
+    return step == 0 && adapter ? adapter->sum->result() : steps[step]->result();
+  }
   // The step that makes `value`, or -1.
   int StepOf(const Value* value) const {
-    const auto made = [&](const Node* step) { return step->result() == value; };
-    const auto found = std::find_if(steps.begin(), steps.end(), made);
-    return found == steps.end() ? -1 : static_cast<int>(found - steps.begin());
+    for (size_t step = 0; step < steps.size(); ++step) {
+      if (ResultOf(step) == value) return static_cast<int>(step);
+    }
+    return -1;
   }
 };
 
 class Joiner {
  public:
-  Joiner(Graph& graph, const ReaderMap& readers, const PassOptions& options)
-      : graph_(graph), readers_(readers), options_(options) {}
+  Joiner(Graph& graph, const ReaderMap& readers, const PassOptions& options, PassReport& report)
+      : graph_(graph), readers_(readers), options_(options), report_(report) {}
 
   Member MemberOf(Node& product) const {
     Member member;
     member.steps = {&product};
+    member.adapter = SlotAdapterOf(graph_, readers_, product);
     for (size_t i = 0; i < member.steps.size(); ++i) {
-      for (Node* reader : ReadersOfValue(member.steps[i]->result())) {
+      for (Node* reader : ReadersOfValue(member.ResultOf(i))) {
         if (member.StepOf(reader->result()) < 0 && WordsOf(member, *reader))
           member.steps.push_back(reader);
       }
@@ -98,6 +108,7 @@ class Joiner {
                                     first.result()->name + "_joined"));
       for (const Member& member : members)
         AddProvenance(*joined.back()->producer, *member.steps[step]);
+      if (step == 0) joined[0] = WithAdapters(builder, members, joined[0]);
     }
     int64_t begin = 0;
     for (const Member& member : members) {
@@ -108,6 +119,20 @@ class Joiner {
   }
 
  private:
+  // Adds the adapters of all members to their joined product.
+  Value* WithAdapters(Builder& builder, const std::vector<Member>& members, Value* product) const {
+    std::vector<JoinedLayer> layers;
+    for (const Member& member : members) layers.push_back({member.columns(), member.adapter});
+    builder.set_provenance({});
+    Value* delta = JoinedDelta(builder, layers, report_);
+    if (delta == nullptr) return product;
+    Value* sum = builder.Make(OpKind::kAdd, {product, delta}, {}, product->name + "_adapted");
+    for (const Member& member : members) {
+      if (member.adapter) AddProvenance(*sum->producer, *member.adapter->sum);
+    }
+    return sum;
+  }
+
   const std::vector<Node*>& ReadersOfValue(const Value* value) const {
     static const std::vector<Node*> kNone;
     const auto found = readers_.find(value);
@@ -143,7 +168,7 @@ class Joiner {
   // cannot do in the call of the product.
   bool IsLeftToReaders(const Member& member) const {
     const Node& last = *member.steps.back();
-    const std::vector<Node*>& readers = ReadersOfValue(last.result());
+    const std::vector<Node*>& readers = ReadersOfValue(member.ResultOf(member.steps.size() - 1));
     const bool is_light = (GetOpDef(last.kind).algebra & kExpensive) == 0;
     if (is_light && std::all_of(readers.begin(), readers.end(),
                                 [](const Node* reader) { return IsReduction(*reader); }))
@@ -164,9 +189,9 @@ class Joiner {
   // Whether all outside readers of the member's results can read slices at no extra cost.
   bool LeavesNoWork(const Member& member) const {
     ValueSet made;
-    for (const Node* step : member.steps) made.insert(step->result());
-    for (const Node* step : member.steps) {
-      if (IsOutput(graph_, step->result()) || !AreFree(step->result(), member, made)) return false;
+    for (size_t step = 0; step < member.steps.size(); ++step) made.insert(member.ResultOf(step));
+    for (const Value* value : made) {
+      if (IsOutput(graph_, value) || !AreFree(value, member, made)) return false;
     }
     return true;
   }
@@ -207,6 +232,10 @@ class Joiner {
         const Node* maker = operand->producer;
         if (maker && maker->kind == OpKind::kMatMul) {
           if (maker->operand(0) != member.product().operand(0) || !ColumnsOf(*maker)) return false;
+        } else if (maker && maker->kind == OpKind::kSlotMatMul) {
+          const Value* rows = maker->operand(0);
+          if (const Node* down = ProducerOf(rows, OpKind::kSlotMatMul)) rows = down->operand(0);
+          if (rows != member.product().operand(0)) return false;
         } else if (maker && IsPointwise(*maker, member.product().result()->type.shape)) {
           work.push_back(maker);
         } else {
@@ -235,12 +264,12 @@ class Joiner {
     return columns.terms * columns.count <= kMostSharedWeights;
   }
   bool IsReadByProducts(const Member& member) const {
-    return std::all_of(member.steps.begin(), member.steps.end(), [&](const Node* step) {
-      return std::all_of(ReadersOfValue(step->result()).begin(),
-                         ReadersOfValue(step->result()).end(), [&](const Node* reader) {
-                           return member.StepOf(reader->result()) >= 0 || IsForProducts(*reader);
-                         });
-    });
+    for (size_t step = 0; step < member.steps.size(); ++step) {
+      for (const Node* reader : ReadersOfValue(member.ResultOf(step))) {
+        if (member.StepOf(reader->result()) < 0 && !IsForProducts(*reader)) return false;
+      }
+    }
+    return true;
   }
   // Whether `node` is a product, or a view for products.
   bool IsForProducts(const Node& node) const {
@@ -329,7 +358,7 @@ class Joiner {
   // Gives outside readers of a member's value a slice of the joined value, from column `begin` on.
   void CutOut(Builder& builder, Value* joined, const Member& member, size_t step, int64_t begin) {
     const Node& node = *member.steps[step];
-    Value* value = node.result();
+    Value* value = member.ResultOf(step);
     const std::vector<Node*>& readers = ReadersOfValue(value);
     const bool is_read = std::any_of(readers.begin(), readers.end(), [&](const Node* reader) {
       return member.StepOf(reader->result()) < 0;
@@ -346,6 +375,7 @@ class Joiner {
   Graph& graph_;
   const ReaderMap& readers_;
   const PassOptions& options_;
+  PassReport& report_;
 };
 
 bool IsWhole(const Node& product) {
@@ -355,6 +385,18 @@ bool IsWhole(const Node& product) {
 
 // Members that read the same value and do the same, or a single member that stays alone.
 using Group = std::vector<Member>;
+
+// Whether the adapters of a group and of another member may share their products: a kernel of
+// layers adds products of few terms only (region/slot_product.h).
+bool MayJoinAdapters(const Group& group, const Member& member) {
+  int64_t rank = member.adapter ? member.adapter->rank() : 0;
+  for (const Member& other : group) {
+    if (!other.adapter) continue;
+    if (member.adapter && other.adapter->slots() != member.adapter->slots()) return false;
+    rank += other.adapter->rank();
+  }
+  return rank <= kMostAddendTerms;
+}
 
 std::vector<Group> FindGroups(const Graph& graph, const ReaderMap& readers, const Joiner& joiner,
                               const PassOptions& options) {
@@ -367,7 +409,8 @@ std::vector<Group> FindGroups(const Graph& graph, const ReaderMap& readers, cons
     Member member = joiner.MemberOf(*node);
     std::vector<size_t>& of_input = by_input[node->operand(0)];
     const auto found = std::find_if(of_input.begin(), of_input.end(), [&](size_t group) {
-      return groups[group][0].DoesTheSame(member) && !groups[group][0].stays_alone;
+      return groups[group][0].DoesTheSame(member) && !groups[group][0].stays_alone &&
+             MayJoinAdapters(groups[group], member);
     });
     if (found != of_input.end() && !member.stays_alone) {
       groups[*found].push_back(std::move(member));
@@ -392,9 +435,9 @@ bool IsStackedApart(const Group& group, const std::vector<Group>& groups) {
   });
 }
 
-bool JoinSome(Graph& graph, const PassOptions& options) {
+bool JoinSome(Graph& graph, const PassOptions& options, PassReport& report) {
   const ReaderMap readers = Readers(graph);
-  Joiner joiner(graph, readers, options);
+  Joiner joiner(graph, readers, options, report);
   const std::vector<Group> groups = FindGroups(graph, readers, joiner, options);
   // No group reads values of another group, since a product that reads other products stays alone.
   bool changed = false;
@@ -411,9 +454,9 @@ bool JoinSome(Graph& graph, const PassOptions& options) {
 
 }  // namespace
 
-Result<bool> JoinProducts(Graph& graph, const PassOptions& options, PassReport&) {
+Result<bool> JoinProducts(Graph& graph, const PassOptions& options, PassReport& report) {
   bool changed = false;
-  while (JoinSome(graph, options)) changed = true;
+  while (JoinSome(graph, options, report)) changed = true;
   return changed;
 }
 

@@ -13,8 +13,10 @@ namespace fusec {
 //   %k = add(matmul(%x, %b), %e)   f16[rows, 32]  => %y = add(matmul(%x, %w), %d)   f16[rows, 96]
 //                                                    %q = slice(%y), %k = slice(%y)
 //
-// Pointwise ops after the products are joined as well, as far as they are the same for all
-// products; each keeps its own constants. Products stay separate where a slice would have to be
+// Adapters in slots (adapter-slots) are joined with the products: one product makes the low-rank rows
+// of all layers, and another multiplies these by a block diagonal of the layers' lora_B
+// (slot_adapter.h). Pointwise ops after the products are joined as well, as far as they are the same
+// for all products; each keeps its own constants. Products stay separate where a slice would have to be
 // stored again, or where an epilogue would be lost:
 //  - where a product by constant weights reads the result, since it needs contiguous rows, unless a
 //    block program will compute that product;

@@ -122,6 +122,8 @@ class PassManager {
 
   Result<void> Run(Graph& graph, ArrayRef<std::string> names);
   const PassReport& report() const { return report_; }
+  // The layers with adapters that passes over an earlier form of the graph have reported.
+  void SetAdapterSites(std::vector<AdapterSite> sites) { report_.adapter_sites = std::move(sites); }
   // Returns what the passes have reported since the last call, and clears it.
   PassReport TakeReport() { return std::exchange(report_, {}); }
   const std::vector<PassTiming>& timings() const { return timings_; }

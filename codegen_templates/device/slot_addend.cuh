@@ -69,6 +69,7 @@ struct SlotAddend {
   // from `column` on, in the layout of mma.sync. Prefetching the next matrix made this slower.
   template <int kPieces>
   __device__ __forceinline__ void AddTo(float (&sums)[kPieces][4], int row, int column) const {
+    AwaitEarlierKernels();  // the rows may be those of a kernel that still runs
     const int own = slots[row + threadIdx.x % 16];
     unsigned left = __ballot_sync(~0u, own >= 0);
     while (left != 0) {
@@ -168,6 +169,7 @@ struct SlotChunks : SlotAddend<kArithmetic, T> {
   template <class Shape>
   __device__ __forceinline__ void FillStages(int chunks, typename Shape::Memory& memory) const {
     const int end = chunks + ChunkCount();
+    if (end > chunks) AwaitEarlierKernels();  // the rows may be those of a kernel that still runs
     for (int chunk = chunks; chunk < end; ++chunk) {
       const int stage = chunk % Shape::kStages, round = chunk / Shape::kStages;
       auto& filled = memory.filled[stage];

@@ -113,6 +113,7 @@ void WriteStatement(TextWriter& out, const Statement& s) {
     case Statement::Kind::kPragma:
       return out.Line(s.text);
     case Statement::Kind::kAwait:
+    case Statement::Kind::kAwaitPrevious:
       return;
     case Statement::Kind::kIf:
       return WriteIf(out, s, {});

@@ -85,6 +85,7 @@ class Evaluator {
     if (node.kind == OpKind::kConstant) {
       return node.Has(kUpdatable) ? std::nullopt : Literals(node.constant, count);
     }
+    if (node.kind == OpKind::kScatterElements) return Scattered(node);
     const OpDef& def = GetOpDef(node.kind);
     const bool moves = def.op_class == OpClass::kView || def.op_class == OpClass::kGather;
     const auto symbolic = IntegerFactsOf(node.kind).symbolic;
@@ -134,6 +135,25 @@ class Evaluator {
       }
     }
     return std::nullopt;
+  }
+
+  // The elements of a vector, of which some are replaced at known places: the shape of index_copy's
+  // rows, as TorchScript's exporter writes it.
+  Elements Scattered(const Node& node) {
+    const Elements data = Of(node.operand(0));
+    const Elements places = Of(node.operand(1)), updates = Of(node.operand(2));
+    if (!data || !places || !updates || node.operand(0)->type.rank() != 1 ||
+        node.Get<std::string>("reduction") != "none")
+      return std::nullopt;
+    Exprs elements = *data;
+    for (size_t i = 0; i < places->size(); ++i) {
+      const auto count = static_cast<int64_t>(elements.size());
+      std::optional<int64_t> place = (*places)[i].AsConstant();
+      if (place && *place < 0) *place += count;
+      if (!place || *place < 0 || *place >= count) return std::nullopt;
+      elements[static_cast<size_t>(*place)] = (*updates)[i];
+    }
+    return elements;
   }
 
   // The elements of a view or gather, if each is known to be a copy of an operand's element.

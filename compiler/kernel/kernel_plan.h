@@ -27,10 +27,11 @@ struct Statement {
     kCall,     // `value`;  or a word alone, such as break
     kReturn,   // return `value`;
     kPragma,   // `text`: a hint for the next loop
-    kFor,     // for (`type` `place` = `value`; `condition`; ++`place`) `body`, or `place` += `step`
-    kIf,      // if (`condition`) `body` else `otherwise`
-    kAwait,   // a dependent launch waits for earlier kernels here
-    kLambda,  // const auto `place` = [&](`text`) { `body` };
+    kFor,    // for (`type` `place` = `value`; `condition`; ++`place`) `body`, or `place` += `step`
+    kIf,     // if (`condition`) `body` else `otherwise`
+    kAwait,  // a dependent launch waits for earlier kernels here
+    kAwaitPrevious,  // or here, if it reads no result of the previous kernel before
+    kLambda,         // const auto `place` = [&](`text`) { `body` };
   };
   Kind kind = Kind::kComment;
   std::string text = {};
@@ -56,6 +57,7 @@ struct Statement {
   static Statement Call(const CExpr& call) { return {.kind = Kind::kCall, .value = call}; }
   static Statement Return(const CExpr& value) { return {.kind = Kind::kReturn, .value = value}; }
   static Statement Await() { return {.kind = Kind::kAwait}; }
+  static Statement AwaitPrevious() { return {.kind = Kind::kAwaitPrevious}; }
   static Statement If(const CExpr& condition, std::vector<Statement> body) {
     return {.kind = Kind::kIf, .condition = condition, .body = std::move(body)};
   }
@@ -130,7 +132,8 @@ struct KernelPlan {
   int blocks_together = 0;  // blocks per multiprocessor that registers must allow; 0: any
   int shared_bytes = 0;     // of dynamic shared memory
   // The kernel may be launched while earlier kernels run (dependent_launch.cuh): it waits for them
-  // before it accesses memory that they may write or read. The body says where (kAwait); otherwise
+  // before it accesses memory that they may write or read. The body says where (kAwait, or
+  // kAwaitPrevious if the previous kernel lets it start only after it has waited itself); otherwise
   // it waits at the beginning.
   bool dependent_launch = false;
   bool has_small_blocks = false;  // blocks of the next kernel fit beside them

@@ -3,44 +3,99 @@
 #include <algorithm>
 
 #include "compiler/plan/kernel_name.h"
+#include "compiler/plan/matmul/product_planner.h"
 #include "compiler/plan/region_kernels.h"
 #include "compiler/region/product.h"
+#include "compiler/region/slot_product.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
 
 namespace {
 
-void LaunchDependently(KernelPlan& kernel) {
-  kernel.dependent_launch = true;
-  kernel.device_files.push_back("dependent_launch.cuh");
-  std::vector<Statement>& body = kernel.body;
-  auto place = std::find_if(body.begin(), body.end(), [](const Statement& statement) {
-    return statement.kind == Statement::Kind::kAwait;
-  });
-  const bool is_first = place == body.end();
-  if (is_first) place = body.begin();
-  const char* const comment = is_first ? "Wait for earlier kernels before the first load or store."
-                                       : "Wait for earlier kernels before any other load or store.";
-  body.insert(place, {Statement::Comment(comment), Statement::Call("AwaitEarlierKernels()")});
-  if (kernel.has_small_blocks) body.insert(body.begin(), Statement::Call("LetNextKernelStart()"));
-}
-
-// Lets kernels start while earlier kernels run, if there are at least two launches.
-void LaunchDependently(const PlanOptions& options, ProgramPlan& program) {
-  if (options.target != TargetKind::kGpu || !options.gpu->has.dependent_launch ||
-      program.LaunchCount() < 2)
-    return;
-  for (Step& step : program.steps) {
-    if (!step.is_matmul) LaunchDependently(step.kernel);
-  }
-}
-
 // A region and its steps, which are consecutive.
 struct PlannedRegion {
   const Node* node;
   size_t first_step, steps;
 };
+
+// Where a kernel waits for earlier ones, in relation to the kernels before and behind it.
+enum class Waiting {
+  kAlone,
+  // The next kernel starts when this one has waited, and waits for this one's results alone.
+  kBeforeNext,
+  kForPrevious,  // that next kernel
+};
+
+// Lets a kernel start while earlier kernels run.
+void LaunchDependently(KernelPlan& kernel, Waiting waiting) {
+  kernel.dependent_launch = true;
+  const auto use = [&](const char* file) {
+    std::vector<std::string>& files = kernel.device_files;
+    if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+  };
+  use("dependent_launch.cuh");
+  if (waiting == Waiting::kBeforeNext) use("dependent_neighbor.cuh");
+  std::vector<Statement>& body = kernel.body;
+  const auto find = [&](Statement::Kind kind) {
+    return std::find_if(body.begin(), body.end(),
+                        [&](const Statement& statement) { return statement.kind == kind; });
+  };
+  auto place = find(waiting == Waiting::kForPrevious ? Statement::Kind::kAwaitPrevious
+                                                     : Statement::Kind::kAwait);
+  if (waiting == Waiting::kForPrevious && place == body.end())
+    place = find(Statement::Kind::kAwait);
+  const bool is_first = place == body.end();
+  if (is_first) place = body.begin();
+  const char* comment = "Wait for earlier kernels before any other load or store.";
+  if (is_first)
+    comment = "Wait for earlier kernels before the first load or store.";
+  else if (place->kind == Statement::Kind::kAwaitPrevious)
+    comment = "Wait for the previous kernel before the first store.";
+  body.insert(place,
+              {Statement::Comment(comment),
+               Statement::Call(waiting == Waiting::kBeforeNext ? "AwaitEarlierKernelsBeforeNext()"
+                                                               : "AwaitEarlierKernels()")});
+  if (kernel.has_small_blocks && waiting != Waiting::kBeforeNext)
+    body.insert(body.begin(), Statement::Call("LetNextKernelStart()"));
+}
+
+// Whether `region` is a layer that adds adapters whose low-rank rows `previous` makes, and that
+// reads no other result of it: the two may run side by side until these rows are needed.
+bool AddsRowsOf(const Node& region, const Node& previous) {
+  for (const auto& node : region.body->nodes) {
+    if (node->kind != OpKind::kAdd) continue;
+    for (const Value* side : node->operands) {
+      const Node* product = side->producer;
+      const Node* adapter = product ? SlotAddendOf(*node, *product) : nullptr;
+      if (adapter == nullptr) continue;
+      const Value* rows = OperandOf(region, adapter->operand(0));
+      return rows != nullptr && rows->producer == &previous &&
+             std::count_if(region.operands.begin(), region.operands.end(),
+                           [&](const Value* v) { return v->producer == &previous; }) == 1;
+    }
+  }
+  return false;
+}
+
+// Lets kernels start while earlier kernels run, if there are at least two launches.
+void LaunchDependently(const PlanOptions& options, ArrayRef<PlannedRegion> regions,
+                       ProgramPlan& program) {
+  if (options.target != TargetKind::kGpu || !options.gpu->has.dependent_launch ||
+      program.LaunchCount() < 2)
+    return;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const PlannedRegion& region = regions[i];
+    Waiting waiting = Waiting::kAlone;
+    if (i + 1 < regions.size() && AddsRowsOf(*regions[i + 1].node, *region.node))
+      waiting = Waiting::kBeforeNext;
+    else if (i > 0 && AddsRowsOf(*region.node, *regions[i - 1].node))
+      waiting = Waiting::kForPrevious;
+    for (size_t step = region.first_step; step < region.first_step + region.steps; ++step) {
+      if (!program.steps[step].is_matmul) LaunchDependently(program.steps[step].kernel, waiting);
+    }
+  }
+}
 
 bool Reads(const Step& step, const Value* value) {
   if (step.is_matmul) return step.matmul.b.value == value;
@@ -116,7 +171,7 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
     ++number;
   }
   IdleSteps(graph, regions, program);
-  LaunchDependently(options, program);
+  LaunchDependently(options, regions, program);
   return program;
 }
 

@@ -33,12 +33,12 @@ int64_t WorkOfSlotProducts(const Node& region) {
 }
 
 bool MayBeSlotAddend(const Node& slot_matmul) {
-  constexpr int64_t kStep = 8, kMostTerms = 64;
+  constexpr int64_t kStep = 8;
   const TensorType& type = slot_matmul.result()->type;
   const auto terms = slot_matmul.operand(0)->type.shape.back().AsConstant();
   return (type.dtype == Dtype::kF16 || type.dtype == Dtype::kBF16) &&
-         slot_matmul.Int("transpose_b") != 0 && terms.value_or(0) > 0 && *terms <= kMostTerms &&
-         *terms % kStep == 0;
+         slot_matmul.Int("transpose_b") != 0 && terms.value_or(0) > 0 &&
+         *terms <= kMostAddendTerms && *terms % kStep == 0;
 }
 
 const Node* SlotAddendOf(const Node& add, const Node& product) {

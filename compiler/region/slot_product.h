@@ -17,8 +17,9 @@ const Node& SlotProductOf(const Node& region);
 int64_t WorkOfSlotProducts(const Node& region);
 
 // Whether the kernel of a layer may add the product by a slot's matrices while its sums are still
-// in registers (slot_addend.cuh): the dtype has 16 bits, there are at most 64 terms, a multiple of
-// 8, and the matrices are stored with the terms contiguous.
+// in registers (slot_addend.cuh): the dtype has 16 bits, there are at most kMostAddendTerms terms, a
+// multiple of 8, and the matrices are stored with the terms contiguous.
+inline constexpr int64_t kMostAddendTerms = 64;
 bool MayBeSlotAddend(const Node& slot_matmul);
 // The slot_matmul that `add` adds to `product`, if the kernel of `product` may add it; null
 // otherwise.

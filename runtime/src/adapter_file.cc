@@ -187,7 +187,11 @@ struct Pair {
 class AdapterReader {
  public:
   AdapterReader(const Adapters& adapters, std::string file)
-      : adapters_(adapters), file_(std::move(file)), pairs_(adapters.sites.size()) {}
+      : adapters_(adapters), file_(std::move(file)), pairs_(adapters.sites.size()) {
+    std::map<std::string_view, size_t> first;
+    for (size_t i = 0; i < adapters.sites.size(); ++i)
+      first_of_module_.push_back(first.emplace(adapters.sites[i].module, i).first->second);
+  }
 
   StatusOr<SlotContents> Read(const std::optional<Config>& config) {
     auto mapped = MappedFile::Open(file_);
@@ -198,7 +202,7 @@ class AdapterReader {
     for (const auto& [name, tensor] : *tensors) FUSEC_RT_TRY(Place(name, tensor));
     SlotContents contents;
     for (size_t i = 0; i < pairs_.size(); ++i) {
-      FUSEC_RT_TRY(Append(adapters_.sites[i], pairs_[i], config, contents));
+      FUSEC_RT_TRY(Append(adapters_.sites[i], pairs_[first_of_module_[i]], config, contents));
     }
     return contents;
   }
@@ -240,7 +244,8 @@ class AdapterReader {
                               bool (*is_same)(std::string_view, std::string_view)) const {
     std::vector<size_t> found;
     for (size_t i = 0; i < pairs_.size(); ++i) {
-      if (is_same(WithoutWrapper(module), WithoutWrapper(adapters_.sites[i].module)))
+      if (first_of_module_[i] == i &&
+          is_same(WithoutWrapper(module), WithoutWrapper(adapters_.sites[i].module)))
         found.push_back(i);
     }
     return found;
@@ -249,21 +254,25 @@ class AdapterReader {
   std::string Modules() const {
     constexpr size_t kMostListed = 10;
     std::string list;
-    for (size_t i = 0; i < adapters_.sites.size() && i < kMostListed; ++i)
-      list += Text(i == 0 ? "\"" : ", \"", adapters_.sites[i].module, "\"");
-    if (adapters_.sites.size() > kMostListed)
-      list += Text(" and ", adapters_.sites.size() - kMostListed, " more");
+    size_t modules = 0;
+    for (size_t i = 0; i < adapters_.sites.size(); ++i) {
+      if (first_of_module_[i] != i || ++modules > kMostListed) continue;
+      list += Text(modules == 1 ? "\"" : ", \"", adapters_.sites[i].module, "\"");
+    }
+    if (modules > kMostListed) list += Text(" and ", modules - kMostListed, " more");
     return list;
   }
 
-  // Appends the parts of a layer to `contents`: [stored_rank, inputs] and [outputs, stored_rank].
+  // Appends the parts of a layer to `contents`, as PartsOfSlot lists them.
   Status Append(const AdapterSite& site, const Pair& pair, const std::optional<Config>& config,
                 SlotContents& contents) {
     const int64_t rows[2] = {site.inputs, site.outputs};
+    const Dims down_dims = {adapters_.stored_rank, site.inputs};
+    const Dims up_dims = {site.outputs, site.banks.rank, site.banks.first_rank};
     if (!pair.tensors[0] && !pair.tensors[1]) {
-      for (const int64_t count : rows)
-        contents.emplace_back(
-            static_cast<size_t>(count * adapters_.stored_rank * DtypeBytes(site.dtype)));
+      for (const Dims& dims : {down_dims, up_dims})
+        contents.emplace_back(static_cast<size_t>(dims.rows * dims.columns *
+                                                  DtypeBytes(site.dtype)));
       return {};
     }
     for (const int side : {0, 1}) {
@@ -292,10 +301,9 @@ class AdapterReader {
     if (config) {
       FUSEC_RT_ASSIGN(scale, config->ScaleOf(std::string(WithoutWrapper(pair.module)), ranks[0]));
     }
-    const int64_t stored = adapters_.stored_rank;
-    FUSEC_RT_ASSIGN(auto down, Stored(site, values[0], {ranks[0], rows[0]}, {stored, rows[0]}, 1,
+    FUSEC_RT_ASSIGN(auto down, Stored(site, values[0], {ranks[0], rows[0]}, down_dims, 1,
                                       pair.names[0]));
-    FUSEC_RT_ASSIGN(auto up, Stored(site, values[1], {rows[1], ranks[1]}, {rows[1], stored}, scale,
+    FUSEC_RT_ASSIGN(auto up, Stored(site, values[1], {rows[1], ranks[1]}, up_dims, scale,
                                     pair.names[1]));
     contents.push_back(std::move(down));
     contents.push_back(std::move(up));
@@ -351,10 +359,11 @@ class AdapterReader {
     return turned;
   }
 
+  // The size of a matrix, and the column at which another matrix begins that is copied to it.
   struct Dims {
-    int64_t rows, columns;
+    int64_t rows, columns, first_column = 0;
     size_t Place(int64_t row, int64_t column) const {
-      return static_cast<size_t>(row * columns + column);
+      return static_cast<size_t>(row * columns + first_column + column);
     }
   };
   // Converts a matrix to the layer's dtype and pads it to its shape in a slot. Elements that are
@@ -396,7 +405,8 @@ class AdapterReader {
 
   const Adapters& adapters_;
   const std::string file_;
-  std::vector<Pair> pairs_;  // by layer
+  std::vector<Pair> pairs_;              // by layer
+  std::vector<size_t> first_of_module_;  // by layer: the first one of its module
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 // ---- from codegen_templates/device/tensor_core.cuh ----
 // ---- from codegen_templates/device/tile_memory.cuh ----
 // ---- from codegen_templates/device/matmul_tile.cuh ----
+// ---- from codegen_templates/device/dependent_launch.cuh ----
 // ---- from codegen_templates/device/slot_addend.cuh ----
 // ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----

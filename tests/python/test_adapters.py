@@ -1,5 +1,6 @@
 """Model.load_adapter: LoRA adapters in slots, from files as PEFT saves them."""
 
+import json
 import os
 import pathlib
 import tempfile
@@ -7,9 +8,41 @@ import unittest
 
 import fusec
 import numpy as np
+import onnx.numpy_helper
+import onnx.parser
 from support import save_adapter
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
+WIDTH, RANK = 32, 2
+
+# Attention with biases and with adapters of queries and values. Dots of names are written as "__".
+ATTENTION = f'''<ir_version: 8, opset_import: ["" : 18]>
+g (float[batch, 4, {WIDTH}] x) => (float[batch, 4, {WIDTH}] y) {{
+  q0 = MatMul(x, q__weight) q1 = Add(q0, q__bias) q2 = MatMul(x, q__lora_A) q3 = MatMul(q2, q__lora_B) q = Add(q1, q3)
+  k0 = MatMul(x, k__weight) k = Add(k0, k__bias) keys = Transpose<perm = [0, 2, 1]>(k)
+  v0 = MatMul(x, v__weight) v1 = Add(v0, v__bias) v2 = MatMul(x, v__lora_A) v3 = MatMul(v2, v__lora_B) v = Add(v1, v3)
+  scores = MatMul(q, keys) shares = Softmax<axis = -1>(scores) y = MatMul(shares, v)
+}}'''
+
+
+def attention_weights(random):
+    weights = {}
+    for layer in "qkv":
+        weights[layer + ".weight"], weights[layer + ".bias"] = random.standard_normal((WIDTH, WIDTH)) / 6, random.standard_normal(WIDTH)
+    for layer in "qv":
+        weights[layer + ".lora_A"], weights[layer + ".lora_B"] = random.standard_normal((2, WIDTH, RANK)) / 6 * [[[1]], [[0.5]]]
+        weights[layer + ".lora_B"] = weights[layer + ".lora_B"].T
+    return {name: array.astype(np.float32) for name, array in weights.items()}
+
+
+def attend(x, weights, adapter):
+    def layer(name):
+        y = x @ weights[name + ".weight"] + weights[name + ".bias"]
+        return y + x @ adapter[name + ".lora_A"] @ adapter[name + ".lora_B"] if name + ".lora_A" in adapter else y
+
+    scores = layer("q") @ layer("k").T
+    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return shares / shares.sum(axis=-1, keepdims=True) @ layer("v")
 
 
 class Adapters(unittest.TestCase):
@@ -42,6 +75,38 @@ class Adapters(unittest.TestCase):
             np.testing.assert_array_equal(model(x, np.full(4, -1, np.int32))[0], empty[0])
             model.unload_adapter(1)
             np.testing.assert_array_equal(model(x, ids), empty)
+
+    def test_layers_of_the_same_rows_share_their_banks(self):
+        random = np.random.default_rng(1)
+        weights = attention_weights(random)
+        model = onnx.parser.parse_model(ATTENTION)
+        for node in model.graph.node:
+            node.input[:] = [name.replace("__", ".") for name in node.input]
+        model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in weights.items())
+        path = os.path.join(self.folder.name, "attention.onnx")
+        onnx.save(model, path)
+        both, own, queries = attention_weights(random), weights, attention_weights(random)
+        queries = {name: array for name, array in queries.items() if name.startswith("q.lora")}
+        adapters = [own, both, queries, {}]
+        x = random.standard_normal((5, 4, WIDTH)).astype(np.float32)
+        ids = np.array([0, 2, 1, -1, 2], np.int32)
+        for target in ("cpu",) + (("native",) if os.environ.get("FUSEC_TEST_DEVICE") == "cuda" else ()):
+            artifact = os.path.join(self.folder.name, "attention_" + target)
+            fusec.compile(path, artifact, target=target, cpu_level="native", adapters={"slots": 3, "rank": RANK})
+            sites = json.loads(pathlib.Path(artifact, "manifest.json").read_text())["adapters"]["sites"]
+            self.assertEqual([site["banks"]["first_output"] for site in sites], [0, 2 * WIDTH])
+            with fusec.load(artifact, "cpu" if target == "cpu" else "cuda") as model:
+                for slot, adapter in ((1, both), (2, queries)):
+                    tensors = {name: array.T for name, array in adapter.items() if "lora" in name}
+                    folder = self.save(f"{target}_{slot}", {name + ".weight": array for name, array in tensors.items()}, r=RANK, lora_alpha=RANK)
+                    model.load_adapter(slot, folder)
+                y = model(x, ids)
+                for row, slot in enumerate(ids):
+                    np.testing.assert_allclose(y[row], attend(x[row], weights, adapters[slot]), rtol=1e-3, atol=1e-4)
+                model.unload_adapter(2)
+                y = model(x, ids)
+                np.testing.assert_allclose(y[1], attend(x[1], weights, {}), rtol=1e-3, atol=1e-4)
+                np.testing.assert_allclose(y[2], attend(x[2], weights, both), rtol=1e-3, atol=1e-4)
 
     def test_what_is_wrong_is_said(self):
         with fusec.load(self.artifact) as model:

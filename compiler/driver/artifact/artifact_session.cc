@@ -133,6 +133,16 @@ Result<TensorData> NewTensor(const runtime::TensorSignature& input, ArrayRef<int
   }
 }
 
+// Whether an input may be the positions of new rows in a cache that is updated in place. Since no
+// two rows may have one position, random positions are consecutive.
+bool MayBePositions(const runtime::Manifest& manifest, const runtime::TensorSignature& input,
+                    const std::vector<int64_t>& limits) {
+  const auto is_in_place = [](const runtime::Buffer& buffer) { return buffer.in_place_of >= 0; };
+  return input.shape.size() == 1 && input.index_limits.size() == 1 && limits.size() == 1 &&
+         limits[0] > 0 &&
+         std::any_of(manifest.buffers.begin(), manifest.buffers.end(), is_in_place);
+}
+
 }  // namespace
 
 tl::unexpected<Error> FromRuntime(const runtime::RuntimeError& error) {
@@ -254,6 +264,11 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
     return data;
   }
   FUSEC_ASSIGN(const std::vector<int64_t> limits, LimitsOf(input, symbols, flags.masks));
+  if (MayBePositions(manifest, input, limits) && shape[0] <= limits[0]) {
+    const int64_t first = static_cast<int64_t>(random.Next() % static_cast<uint64_t>(limits[0]));
+    for (int64_t i = 0; i < shape[0]; ++i) data.SetInt(i, (first + i) % limits[0]);
+    return data;
+  }
   const bool zipf = flags.ids == "zipf" && !input.index_limits.empty() && !input.ascending;
   FillWithRandom(data, limits, input.index_axis, zipf, random);
   if (input.ascending) SortRows(data);

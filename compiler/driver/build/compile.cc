@@ -298,6 +298,7 @@ Result<FusedModel> FuseSimplified(const SimplifiedModel& model, const CompileOpt
   PassManager manager = model.manager;
   std::map<TargetKind, Fused> by_kind;
   std::vector<std::vector<RowTable>> tables;
+  std::vector<AdapterSite> sites;  // of all targets, which may have joined different layers
   for (const std::string& target : model.targets) {
     const TargetKind kind = KindOf(target);
     if (by_kind.count(kind) != 0) continue;
@@ -305,6 +306,7 @@ Result<FusedModel> FuseSimplified(const SimplifiedModel& model, const CompileOpt
     manager.dump_prefix = kind == TargetKind::kGpu ? "gpu-" : "cpu-";
     TableTracker tracker = model.tables;
     Follow(tracker, manager);
+    if (model.contents.adapters) manager.SetAdapterSites(model.contents.adapters->sites);
     const auto fused = manager.Run(*copy, FusionPasses(kind));
     if (!fused) return tl::unexpected(InModel(options.model_path, fused.error()));
     tables.push_back(tracker.Finish(*copy));
@@ -312,11 +314,16 @@ Result<FusedModel> FuseSimplified(const SimplifiedModel& model, const CompileOpt
       AddWarnings(UnplacedTables(*copy, tables.back(), options), contents);
     PassReport report = manager.TakeReport();
     if (kind == TargetKind::kGpu) contents.float8_products = std::move(report.float8_products);
+    for (AdapterSite& site : report.adapter_sites) {
+      if (std::find(sites.begin(), sites.end(), site) == sites.end())
+        sites.push_back(std::move(site));
+    }
     std::vector<NotFused> not_fused = NotFusedEdges(*copy, std::move(report));
     by_kind[kind] = {std::move(copy), std::move(not_fused)};
   }
   result.pass_timings = manager.timings();
   contents.tables = MergeTables(tables);
+  if (contents.adapters) contents.adapters->sites = std::move(sites);
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
   for (const std::string& target : model.targets) {
     const Fused& made = by_kind.at(KindOf(target));

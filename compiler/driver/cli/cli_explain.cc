@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "compiler/driver/artifact/artifact_session.h"
 #include "compiler/driver/artifact/manifest_json.h"
@@ -119,7 +120,9 @@ void PrintPlacedTables(ArrayRef<PlacedTable> tables) {
 
 void PrintAdapters(const ArtifactAdapters& adapters) {
   std::vector<std::vector<std::string>> rows = {{"  layer", "inputs", "outputs"}};
+  std::set<std::string> modules;
   for (const AdapterSite& site : adapters.sites) {
+    if (!modules.insert(site.module).second) continue;  // another target's
     rows.push_back({"  " + site.module, std::to_string(site.inputs), std::to_string(site.outputs)});
   }
   std::printf("\nlayers with %s for LoRA adapters of rank up to %s (--adapters)\n\n%s",

@@ -308,6 +308,10 @@ class Chooser {
       }
       Follow(tile, from, ranges_);
     }
+    // Instead of two of the largest tiles on a multiprocessor.
+    const Warpgroup* wide = policy_.tile_of_long_sums;
+    if (wide != nullptr && k_ > kMostTermsOfTwoWaves && n_ > wide->columns / 2)
+      Follow(*wide, RowsBeyond(Wave(), policy_.large_tiles.back().tile, n_, matrices_), ranges_);
   }
 
   // Whether two blocks compute each of the largest tiles if these fill half a wave.

@@ -1,6 +1,5 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
-#include "compiler/kernel/rows_together.h"
 #include "compiler/plan/matmul/drawing.h"
 #include "compiler/plan/matmul/product_planner.h"
 #include "compiler/plan/matmul/weight_panels.h"
@@ -132,7 +131,10 @@ class TilePlanner : ProductPlanner {
     }
     if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
-    if (slot_addend_) builder_.Use("slot_addend.cuh");
+    if (slot_addend_) {
+      builder_.Use("dependent_launch.cuh");
+      builder_.Use("slot_addend.cuh");
+    }
     KernelPlan& plan = builder_.plan();
     IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
@@ -154,13 +156,23 @@ class TilePlanner : ProductPlanner {
     Let("first_column", number % tiles * width, 0, matmul_.n - 1);
     builder_.Blank();
     Multiply(rows, width);
+    if (slot_addend_) builder_.Append(Statement::AwaitPrevious());
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     const CExpr share = ShareOfRows(tile.rows, rows);
-    if (lanes_ == 1)
+    if (lanes_ == 1) {
       StoreElements(share, width);
-    else
-      StoreVectors(share);
+    } else {
+      const CExpr lanes =
+          names.Constant("lanes", lanes_, "elements that a thread computes at once");
+      StoreVectors({tile.rows, tile.columns, share, BlockSizeOf(schedule_), lanes_,
+                    [&](const CExpr& row, const CExpr& column) {
+                      const CExpr sums =
+                          Call(Template(IsShared() ? "ClusterSums" : "TileSums", {"Shape", lanes}),
+                               {"memory", row, column});
+                      return Checked(sums, "vector" * lanes);
+                    }});
+    }
     EndTile();
   }
 
@@ -280,60 +292,6 @@ class TilePlanner : ProductPlanner {
     builder_.CloseFor(header);
   }
 
-  // Like StoreElements, but each thread stores vectors of consecutive elements, always in the same
-  // columns.
-  void StoreVectors(const CExpr& rows) {
-    IndexWriter& names = builder_.expressions();
-    const schedule::ResultTile& tile = tile_;
-    const CExpr lanes = names.Constant("lanes", lanes_, "elements that a thread computes at once");
-    const int64_t vectors = tile.columns / lanes_;
-    const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
-    Let("tile_vector", "threadIdx.x" % count, 0, vectors - 1);
-    Let("vector", "first_column" / lanes + "tile_vector", 0, columns() / lanes_ - 1);
-    names.NameFactor("vector", lanes_, lanes);
-    const bool all_inside = columns() % tile.columns == 0;
-    if (!all_inside) builder_.Open(/*is_branch=*/true);
-    const std::string end = IsShared() ? "last_tile_row" : "tile_rows_here";
-    Let(end, MinOf(FromTileRow(rows), RowCount() - "first_row"), 0, tile.rows);
-    const int64_t rows_at_once = BlockSizeOf(schedule_) / vectors;
-    const CExpr at_once =
-        names.Constant("rows_at_once", rows_at_once, "rows that a block stores at once");
-    Statement header =
-        LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x" / count), end, at_once);
-    builder_.Open();
-    builder_.DefineVariable("tile_row", 0, tile.rows - 1);
-    Let("row", "first_row + tile_row", 0, matmul_.m - 1);
-    builder_.OpenLanes({"lane", lanes_, true, "#pragma unroll", lanes});
-    LetProduct("sums.at[lane]");
-    StoreElement(Variable("row"), Variable("vector") * lanes_ + Variable("lane"), "product");
-    const CExpr sums = Call(Template(IsShared() ? "ClusterSums" : "TileSums", {"Shape", lanes}),
-                            {"memory", "tile_row", "tile_vector" * lanes});
-    builder_.BeforeLanes(
-        Statement::Let(VectorType("float", lanes), "sums", Checked(sums, "vector" * lanes)));
-    builder_.CloseLanes();
-    header.body = builder_.Close();
-    const int64_t of_thread = CeilDiv(tile.rows / tile.split_k.blocks, rows_at_once);
-    for (Statement& statement : InRows(std::move(header), end, of_thread))
-      builder_.Append(std::move(statement));
-    if (all_inside) return;
-    builder_.CloseIf("vector" * lanes < columns_);
-  }
-
-  // The loop over a thread's rows of the tile, at most `rows`. Its body begins with locals; if
-  // these load anything, the loads of several rows overlap.
-  std::vector<Statement> InRows(Statement loop, const CExpr& end, int64_t rows) {
-    const auto first_other =
-        std::find_if(loop.body.begin(), loop.body.end(), [](const Statement& statement) {
-          return statement.kind != Statement::Kind::kLet || statement.place.word() == "sums";
-        });
-    const auto locals = static_cast<size_t>(first_other - loop.body.begin());
-    return WithLoadsTogether(builder_, std::move(loop), end, locals, rows);
-  }
-
-  void LetProduct(const CExpr& value) {
-    builder_.Append(Statement::Let("float", "product", value));
-    builder_.DefineVariable("product", 0, 0);
-  }
   // `sums` of the row and of the columns from `column` on, computed again where they are not
   // finite.
   CExpr Checked(const CExpr& sums, const CExpr& column) {

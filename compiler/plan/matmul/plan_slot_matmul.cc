@@ -107,36 +107,17 @@ class SlotPlanner : ProductPlanner {
   int64_t PackElements() const { return dtype() != Dtype::kF32 && depth() % 32 == 0 ? 8 : 4; }
   CExpr IsTransposed() const { return matmul_.b.transposed ? "true" : "false"; }
 
-  // Stores the tile, four consecutive elements at a time. Each block of a cluster stores a part of
-  // the rows.
-  void StoreTile(CExpr rows) {
-    IndexWriter& names = builder_.expressions();
-    rows = ShareOfRows(tile_.rows, rows);
-    const CExpr lanes = names.Constant("lanes", kLanes, "elements that a thread computes at once");
-    const int64_t vectors = tile_.columns / kLanes;
-    const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
-    const Statement header =
-        LoopHeader(builder_, "i", "threadIdx.x", rows * count, "Shape::kThreads");
-    builder_.Open();
-    builder_.DefineVariable("i", 0, tile_.rows * vectors - 1);
-    Let("tile_row", FromTileRow("i" / count), 0, tile_.rows - 1);
-    Let("tile_vector", "i" % count, 0, vectors - 1);
-    Let("row", "first_row + tile_row", 0, matmul_.m - 1);
-    Let("vector", "first_column" / lanes + "tile_vector", 0, columns() / kLanes - 1);
-    names.NameFactor("vector", kLanes, lanes);
-    builder_.Open(/*is_branch=*/true);
-    builder_.OpenLanes({"lane", kLanes, true, "#pragma unroll", lanes});
-    builder_.BeforeLanes(
-        Statement::Let(VectorType("float", lanes), "sums",
-                       Call(Template("SlotSums", {"Shape", pack_, lanes, IsTransposed()}),
-                            {"memory", "tile_row", "tile_vector" * lanes, left_, b_, "first_column",
-                             columns_, depth_})));
-    builder_.Append(Statement::Let("float", "product", "sums.at[lane]"));
-    builder_.DefineVariable("product", 0, 0);
-    StoreElement(Variable("row"), Variable("vector") * kLanes + Variable("lane"), "product");
-    builder_.CloseLanes();
-    builder_.CloseIf(And("row" < RowCount(), "vector" * lanes < columns_));
-    builder_.CloseFor(header);
+  // Stores the tile. Each block of a cluster stores a part of the rows.
+  void StoreTile(const CExpr& rows) {
+    const CExpr share = ShareOfRows(tile_.rows, rows);
+    const CExpr lanes =
+        builder_.expressions().Constant("lanes", kLanes, "elements that a thread computes at once");
+    StoreVectors({tile_.rows, tile_.columns, share, 32 * kWarps, kLanes,
+                  [&](const CExpr& row, const CExpr& column) {
+                    return Call(
+                        Template("SlotSums", {"Shape", pack_, lanes, IsTransposed()}),
+                        {"memory", row, column, left_, b_, "first_column", columns_, depth_});
+                  }});
   }
 
   const std::string& precision_;

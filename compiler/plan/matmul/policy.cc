@@ -107,6 +107,7 @@ constexpr Planned<Warpgroup> kReadHalf[] = {
     {Short(64, 128, 4), 1, kAny},
     {Short(128, 128, 3), 65, kAny},
 };
+constexpr Warpgroup kLongHalf = Short(128, 256, 4);
 
 constexpr Planned<Warpgroup> kReadFloat8[] = {
     {Float8(64, 64, 6), 1, kAny},
@@ -195,6 +196,7 @@ constexpr MatMulPolicy kPolicies[] = {
      .makes_operand = false,
      .tiles = kReadByWarps,
      .large_tiles = kReadHalf,
+     .tile_of_long_sums = &kLongHalf,
      .most_rows_at_once = 8,
      .most_own_terms = 1024,
      .most_own_elements = 1 << 16,

@@ -31,6 +31,9 @@ struct MatMulPolicy {
   // Tiles from small to large: each has more data reuse and fewer blocks than the one before.
   std::span<const Planned<schedule::Tile>> tiles;
   std::span<const Planned<schedule::Warpgroup>> large_tiles = {};
+  // A tile for products of many terms, whose loop takes longer than the epilogue that the tiles of
+  // another block on the multiprocessor would hide; null for none.
+  const schedule::Warpgroup* tile_of_long_sums = nullptr;
 
   // Kernels for few rows (schedule::Rows) compute at most this many rows at once.
   int64_t most_rows_at_once;

@@ -1,9 +1,11 @@
 #include "compiler/plan/matmul/product_planner.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
+#include "compiler/kernel/rows_together.h"
 #include "compiler/region/block_stages.h"
 #include "compiler/region/slot_product.h"
 
@@ -135,6 +137,49 @@ void ProductPlanner::Store(ArrayRef<Expr> index, ArrayRef<Scalar> results) {
       views.insert(views.begin(), value->producer);
     lowering_.Store(static_cast<int>(i), IndexBehind(views, index, builder_.ranges()), results[i]);
   }
+}
+
+void ProductPlanner::StoreVectors(const TileStore& store) {
+  IndexWriter& names = builder_.expressions();
+  const CExpr lanes =
+      names.Constant("lanes", store.lanes, "elements that a thread computes at once");
+  const int64_t vectors = store.columns / store.lanes;
+  const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
+  Let("tile_vector", "threadIdx.x" % count, 0, vectors - 1);
+  Let("vector", "first_column" / lanes + "tile_vector", 0, columns() / store.lanes - 1);
+  names.NameFactor("vector", store.lanes, lanes);
+  const int64_t rows_at_once = store.threads / vectors;
+  const CExpr at_once =
+      names.Constant("rows_at_once", rows_at_once, "rows that a block stores at once");
+  std::vector<CExpr> conditions;
+  if (columns() % store.columns != 0) conditions.push_back("vector" * lanes < columns_);
+  if (store.threads % vectors != 0) conditions.push_back("threadIdx.x" < at_once * count);
+  for (size_t i = 0; i < conditions.size(); ++i) builder_.Open(/*is_branch=*/true);
+  const std::string end = IsShared() ? "last_tile_row" : "tile_rows_here";
+  Let(end, MinOf(FromTileRow(store.block_rows), RowCount() - "first_row"), 0, store.rows);
+  Statement header =
+      LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x" / count), end, at_once);
+  builder_.Open();
+  builder_.DefineVariable("tile_row", 0, store.rows - 1);
+  Let("row", "first_row + tile_row", 0, matmul_.m - 1);
+  builder_.OpenLanes({"lane", store.lanes, true, "#pragma unroll", lanes});
+  LetProduct("sums.at[lane]");
+  StoreElement(Variable("row"), Variable("vector") * store.lanes + Variable("lane"), "product");
+  builder_.BeforeLanes(Statement::Let(VectorType("float", lanes), "sums",
+                                      store.sums("tile_row", "tile_vector" * lanes)));
+  builder_.CloseLanes();
+  header.body = builder_.Close();
+  // The body begins with locals; if these load anything, the loads of several rows overlap.
+  const auto first_other =
+      std::find_if(header.body.begin(), header.body.end(), [](const Statement& statement) {
+        return statement.kind != Statement::Kind::kLet || statement.place.word() == "sums";
+      });
+  const auto locals = static_cast<size_t>(first_other - header.body.begin());
+  const int64_t of_thread = CeilDiv(store.rows / cluster_blocks_, rows_at_once);
+  for (Statement& statement :
+       WithLoadsTogether(builder_, std::move(header), end, locals, of_thread))
+    builder_.Append(std::move(statement));
+  for (; !conditions.empty(); conditions.pop_back()) builder_.CloseIf(conditions.back());
 }
 
 void ProductPlanner::ReadColumnWeights(const Expr& column) {

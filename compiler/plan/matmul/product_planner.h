@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,16 @@ class ProductPlanner {
   // The region's results for that element; reshapes of the results are skipped.
   std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column, const CExpr& product);
   void Store(ArrayRef<Expr> index, ArrayRef<Scalar> results);
+  // How a block stores a tile whose sums lie in shared memory.
+  struct TileStore {
+    int64_t rows, columns;  // of the tile
+    CExpr block_rows;       // that the block stores (ShareOfRows)
+    int64_t threads, lanes;
+    // `lanes` sums of a row of the tile, from a column on.
+    std::function<CExpr(const CExpr& row, const CExpr& column)> sums;
+  };
+  // Writes that: each thread stores vectors of consecutive elements, always in the same columns.
+  void StoreVectors(const TileStore& store);
   // Writes the loads of weights that have one element per column and that the epilogue reads, such
   // as a bias.
   void ReadColumnWeights(const Expr& column);
@@ -115,6 +126,11 @@ class ProductPlanner {
   std::string OpsBehindProduct() const;
   std::string InWords(function_ref<bool(const Node&)> is_named) const;
   std::string EpilogueInWords() const;
+
+  void LetProduct(const CExpr& value) {
+    builder_.Append(Statement::Let("float", "product", value));
+    builder_.DefineVariable("product", 0, 0);
+  }
 
   const Node& region_;
   const MatMulPlan& matmul_;

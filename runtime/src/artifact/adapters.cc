@@ -11,6 +11,7 @@ namespace fusec::runtime {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 31;
+constexpr int64_t kMostRanks = 8192;
 
 // The buffer of the constant that `item` names under `key`, which must have `elements` elements.
 StatusOr<int> ReadBank(const JsonValue& item, std::string_view key, int64_t elements,
@@ -27,6 +28,18 @@ StatusOr<int> ReadBank(const JsonValue& item, std::string_view key, int64_t elem
   return static_cast<int>(found - buffers.begin());
 }
 
+// The banks of a layer; without the key they are of this layer alone.
+StatusOr<AdapterBanks> ReadBanks(const JsonValue& site, int64_t outputs, int64_t stored_rank) {
+  if (!site.Has("banks")) return AdapterBanks{stored_rank, outputs, 0, 0};
+  FUSEC_RT_ASSIGN(const JsonValue field, site.Field("banks"));
+  AdapterBanks banks;
+  FUSEC_RT_ASSIGN(banks.rank, ReadInt(field, "rank", stored_rank, kMostRanks));
+  FUSEC_RT_ASSIGN(banks.outputs, ReadInt(field, "outputs", outputs, kMost));
+  FUSEC_RT_ASSIGN(banks.first_rank, ReadInt(field, "first_rank", 0, banks.rank - stored_rank));
+  FUSEC_RT_ASSIGN(banks.first_output, ReadInt(field, "first_output", 0, banks.outputs - outputs));
+  return banks;
+}
+
 }  // namespace
 
 StatusOr<Adapters> ReadAdapters(const JsonValue& manifest, const std::vector<Buffer>& buffers) {
@@ -35,7 +48,7 @@ StatusOr<Adapters> ReadAdapters(const JsonValue& manifest, const std::vector<Buf
   FUSEC_RT_ASSIGN(const JsonValue field, manifest.Field("adapters"));
   FUSEC_RT_ASSIGN(adapters.slots, ReadInt(field, "slots", 1, 65536));
   FUSEC_RT_ASSIGN(adapters.rank, ReadInt(field, "rank", 1, 4096));
-  FUSEC_RT_ASSIGN(adapters.stored_rank, ReadInt(field, "stored_rank", adapters.rank, 8192));
+  FUSEC_RT_ASSIGN(adapters.stored_rank, ReadInt(field, "stored_rank", adapters.rank, kMostRanks));
   FUSEC_RT_ASSIGN(adapters.sites,
                   ReadList(field, "sites", [&](const JsonValue& item) -> StatusOr<AdapterSite> {
                     AdapterSite site;
@@ -44,9 +57,12 @@ StatusOr<Adapters> ReadAdapters(const JsonValue& manifest, const std::vector<Buf
                     FUSEC_RT_ASSIGN(site.outputs, ReadInt(item, "outputs", 0, kMost));
                     FUSEC_RT_ASSIGN(const JsonValue scale, item.Field("scale"));
                     FUSEC_RT_ASSIGN(site.scale, scale.AsNumber());
-                    const int64_t row = adapters.slots * adapters.stored_rank;
+                    FUSEC_RT_ASSIGN(site.banks,
+                                    ReadBanks(item, site.outputs, adapters.stored_rank));
+                    const int64_t row = adapters.slots * site.banks.rank;
+                    const int64_t outputs = site.banks.outputs;
                     FUSEC_RT_ASSIGN(site.down, ReadBank(item, "down", site.inputs * row, buffers));
-                    FUSEC_RT_ASSIGN(site.up, ReadBank(item, "up", site.outputs * row, buffers));
+                    FUSEC_RT_ASSIGN(site.up, ReadBank(item, "up", outputs * row, buffers));
                     site.dtype = buffers[static_cast<size_t>(site.down)].dtype;
                     return site;
                   }));
@@ -56,12 +72,16 @@ StatusOr<Adapters> ReadAdapters(const JsonValue& manifest, const std::vector<Buf
 std::vector<ConstantPart> PartsOfSlot(const Adapters& adapters, int64_t slot) {
   std::vector<ConstantPart> parts;
   for (const AdapterSite& site : adapters.sites) {
-    const auto add = [&](int buffer, int64_t rows) {
-      const auto bytes = static_cast<size_t>(rows * adapters.stored_rank * DtypeBytes(site.dtype));
-      parts.push_back({buffer, static_cast<size_t>(slot) * bytes, bytes});
+    const AdapterBanks& banks = site.banks;
+    // Some rows of a matrix of `all` rows.
+    const auto add = [&](int buffer, int64_t first_row, int64_t rows, int64_t all,
+                         int64_t columns) {
+      const auto bytes = static_cast<size_t>(columns * DtypeBytes(site.dtype));
+      parts.push_back({buffer, static_cast<size_t>(slot * all + first_row) * bytes,
+                       static_cast<size_t>(rows) * bytes});
     };
-    add(site.down, site.inputs);
-    add(site.up, site.outputs);
+    add(site.down, banks.first_rank, adapters.stored_rank, banks.rank, site.inputs);
+    add(site.up, banks.first_output, site.outputs, banks.outputs, banks.rank);
   }
   return parts;
 }

@@ -12,11 +12,21 @@ namespace fusec::runtime {
 class JsonValue;
 struct Buffer;
 
-// A layer whose low-rank adapters are in slots. `down` and `up` are the buffers of constants
-// [slots, stored_rank, inputs] and [slots, outputs, stored_rank].
+// The size of the banks in which a layer's adapters are stored, constants [slots, rank, inputs] and
+// [slots, outputs, rank], and the layer's part of a slot: stored_rank ranks from `first_rank` on, and
+// its outputs from `first_output` on, which have zeros in all other ranks. The other parts belong to
+// layers of the same rows.
+struct AdapterBanks {
+  int64_t rank = 0, outputs = 0;
+  int64_t first_rank = 0, first_output = 0;
+};
+
+// A layer whose low-rank adapters are in slots. `down` and `up` are the buffers of its banks. Targets
+// that join different layers have different banks; then several layers have the same module.
 struct AdapterSite {
   std::string module;
   int down = -1, up = -1;
+  AdapterBanks banks;
   fusec_dtype dtype = FUSEC_F32;
   int64_t inputs = 0, outputs = 0;
   double scale = 1;  // scale of the ONNX model's adapter
@@ -38,7 +48,8 @@ struct ConstantPart {
   int buffer = 0;
   size_t offset = 0, bytes = 0;
 };
-// The parts that make up slot number `slot`: down and up of each layer in turn.
+// The parts that make up slot number `slot`: down and up of each layer in turn, [stored_rank, inputs]
+// and [outputs, rank of the bank].
 std::vector<ConstantPart> PartsOfSlot(const Adapters& adapters, int64_t slot);
 
 }  // namespace fusec::runtime
