@@ -14,7 +14,8 @@ constexpr int64_t kTermsOfPacks = 32;
 // The most weights of a layer whose product and product of slots are computed by one generated
 // kernel. For larger matrices, the speed of the library outweighs the saved launch: on an H200,
 // with 2048 rows of f16 or bf16, one kernel takes 31 us for [768, 2304], while the library and a
-// second kernel take 25 us; for [768, 768] it is 12 us and 15 us.
+// second kernel take 25 us; for [1024, 1536] it is 19 us and 20 us, and 12 us and 15 us for
+// [768, 768] (2026-11-30-h200-adapters-joined.txt).
 constexpr int64_t kMostWeightsOfAdaptedLayer = int64_t{3} << 19;
 
 // Adds the views that make operands of the product and that nobody else reads.

@@ -26,6 +26,7 @@ namespace fusec {
 //  - where the result is an output of the graph;
 //  - where the columns of a product would not begin at a multiple of 16 bytes;
 //  - where a block program would compute the product together with its readers (small layers);
+//  - where adapters have more than 64 terms in all, or products so small that loops compute them;
 //  - where stack-products may stack them with equal layers of other rows.
 //
 // The result is exact: every element is computed from the same terms by the same ops.

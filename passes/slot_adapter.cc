@@ -10,8 +10,10 @@ namespace fusec {
 
 namespace {
 
+// Small products of slots belong to the loops that read them.
 bool IsBankProduct(const Node* node) {
-  return node != nullptr && node->kind == OpKind::kSlotMatMul && node->Int("transpose_b") != 0 &&
+  return node != nullptr && node->kind == OpKind::kSlotMatMul && TakesSlotKernel(*node) &&
+         node->Int("transpose_b") != 0 &&
          StoredData(node->operand(kBankOfProduct)) != nullptr;
 }
 

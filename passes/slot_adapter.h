@@ -15,8 +15,8 @@ namespace fusec {
 //   %delta = slot_matmul(%down, %lora_B, %slots)
 //   %sum   = add(%product, %delta)         with %product = matmul(%x, ...)
 //
-// where each value but %sum has no other reader, and the banks are constants whose elements are
-// known.
+// where each value but %sum has no other reader, the banks are constants whose elements are known,
+// and both products are large enough for kernels of their own (TakesSlotKernel).
 struct SlotAdapter {
   Node* sum = nullptr;
   const Node* down = nullptr;

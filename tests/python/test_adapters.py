@@ -13,7 +13,7 @@ import onnx.parser
 from support import save_adapter
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
-WIDTH, RANK = 32, 2
+WIDTH, RANK = 288, 2
 
 # Attention with biases and with adapters of queries and values. Dots of names are written as "__".
 ATTENTION = f'''<ir_version: 8, opset_import: ["" : 18]>
@@ -28,9 +28,9 @@ g (float[batch, 4, {WIDTH}] x) => (float[batch, 4, {WIDTH}] y) {{
 def attention_weights(random):
     weights = {}
     for layer in "qkv":
-        weights[layer + ".weight"], weights[layer + ".bias"] = random.standard_normal((WIDTH, WIDTH)) / 6, random.standard_normal(WIDTH)
+        weights[layer + ".weight"], weights[layer + ".bias"] = random.standard_normal((WIDTH, WIDTH)) / 20, random.standard_normal(WIDTH)
     for layer in "qv":
-        weights[layer + ".lora_A"], weights[layer + ".lora_B"] = random.standard_normal((2, WIDTH, RANK)) / 6 * [[[1]], [[0.5]]]
+        weights[layer + ".lora_A"], weights[layer + ".lora_B"] = random.standard_normal((2, WIDTH, RANK)) / 20 * [[[1]], [[4]]]
         weights[layer + ".lora_B"] = weights[layer + ".lora_B"].T
     return {name: array.astype(np.float32) for name, array in weights.items()}
 
@@ -90,6 +90,8 @@ class Adapters(unittest.TestCase):
         adapters = [own, both, queries, {}]
         x = random.standard_normal((5, 4, WIDTH)).astype(np.float32)
         ids = np.array([0, 2, 1, -1, 2], np.int32)
+        changed = {name: array * (2 if name in ("q.lora_B", "v.weight") else 1) for name, array in weights.items()}
+        new_weights = os.path.join(self.save("changed", changed), "adapter_model.safetensors")
         for target in ("cpu",) + (("native",) if os.environ.get("FUSEC_TEST_DEVICE") == "cuda" else ()):
             artifact = os.path.join(self.folder.name, "attention_" + target)
             fusec.compile(path, artifact, target=target, cpu_level="native", adapters={"slots": 3, "rank": RANK})
@@ -107,6 +109,9 @@ class Adapters(unittest.TestCase):
                 y = model(x, ids)
                 np.testing.assert_allclose(y[1], attend(x[1], weights, {}), rtol=1e-3, atol=1e-4)
                 np.testing.assert_allclose(y[2], attend(x[2], weights, both), rtol=1e-3, atol=1e-4)
+            refit = fusec.refit(artifact, new_weights, output=artifact + "_refit", model=path)
+            with fusec.load(refit, "cpu" if target == "cpu" else "cuda") as model:
+                np.testing.assert_allclose(model(x, ids)[0], attend(x[0], changed, changed), rtol=1e-3, atol=1e-4)
 
     def test_what_is_wrong_is_said(self):
         with fusec.load(self.artifact) as model:
