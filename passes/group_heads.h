@@ -20,8 +20,10 @@ namespace fusec {
 //   %s = matmul(%p, %k) [batch, 2, new * 7, keys]
 //
 // and so on up to the product with the values, behind which views restore the heads. Masks and
-// biases become views with repeated rows. The result is exact. Where there are always many queries,
-// or a mask hides keys by their position alone (a kernel of tiles skips these), nothing changes.
+// biases become views with repeated rows. The result is exact, but for constant factors of the
+// repeated keys: they multiply the queries instead, and are rounded there. Where there are always
+// many queries, or a mask hides keys by their position alone (a kernel of tiles skips these),
+// nothing changes.
 Result<bool> GroupHeads(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -82,7 +82,7 @@ class Updater {
     if (node->kind == OpKind::kScatterElements)
       return node->operand(0) == input && IsAssignment(*node) ? node : nullptr;
     const std::vector<int64_t> order = OrderBefore(value);
-    if (node->kind == OpKind::kTranspose) node = node->operand(0)->producer;
+    if (!OrderOf(*node).empty()) node = node->operand(0)->producer;
     if (!node || node->kind != OpKind::kScatterND || !IsAssignment(*node)) return nullptr;
     const TensorType& indices = node->operand(1)->type;
     const Value* data = node->operand(0);
@@ -105,18 +105,35 @@ class Updater {
     std::iota(order.begin(), order.end(), 0);
     return order;
   }
+  // The axes of the transpose that `node` is, or that a reshape is which only moves axes of one
+  // element: result axis i is operand axis order[i]. Empty if it is neither.
+  static std::vector<int64_t> OrderOf(const Node& node) {
+    if (node.kind == OpKind::kTranspose) return node.Get<std::vector<int64_t>>("perm");
+    if (node.kind != OpKind::kReshape) return {};
+    const Shape &from = node.operand(0)->type.shape, &to = node.result()->type.shape;
+    if (from.size() != to.size()) return {};
+    std::vector<int64_t> order;
+    size_t next[2] = {0, 0};  // of the operand's other axes; of those of one element
+    for (const Expr& dim : to) {
+      const bool is_one = dim.IsConstant(1);
+      size_t& axis = next[is_one];
+      while (axis < from.size() && from[axis].IsConstant(1) != is_one) ++axis;
+      if (axis == from.size() || from[axis] != dim) return {};
+      order.push_back(static_cast<int64_t>(axis++));
+    }
+    return order;
+  }
   // The axes of the transpose that makes `value`, or of none.
   static std::vector<int64_t> OrderBefore(const Value* value) {
-    const Node* node = value->producer;
-    return node && node->kind == OpKind::kTranspose ? node->Get<std::vector<int64_t>>("perm")
-                                                    : Identity(value->type.rank());
+    const std::vector<int64_t> order =
+        value->producer ? OrderOf(*value->producer) : std::vector<int64_t>();
+    return order.empty() ? Identity(value->type.rank()) : order;
   }
   // The axes of the transpose that makes `data` of `input`, or of none; empty if it is neither.
   static std::vector<int64_t> OrderBehind(const Value* data, const Value* input) {
     if (data == input) return Identity(data->type.rank());
     const Node* node = data->producer;
-    if (!node || node->kind != OpKind::kTranspose || node->operand(0) != input) return {};
-    return OrderBefore(data);
+    return node && node->operand(0) == input ? OrderOf(*node) : std::vector<int64_t>();
   }
 
   Builder BuilderAt(const Node& node) {

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import tempfile
 import unittest
 
@@ -122,6 +123,25 @@ class Adapters(unittest.TestCase):
             wrong = self.save("wrong", {"layers.1.lora_A.weight": np.zeros((2, 16))})
             with self.assertRaisesRegex(fusec.BadInput, 'tensor "layers.1.lora_A.weight" belongs to a layer that has no slots'):
                 model.load_adapter(1, wrong)
+
+    def test_a_layer_may_have_banks_for_each_target(self):
+        folder = os.path.join(self.folder.name, "two_banks")
+        shutil.copytree(self.artifact, folder)
+        path = pathlib.Path(folder, "manifest.json")
+        manifest = json.loads(path.read_text())
+        del manifest["hash"]
+        manifest["adapters"]["sites"] += manifest["adapters"]["sites"]
+        path.write_text(json.dumps(manifest))
+        a, b = np.ones((2, 16)), np.ones((8, 2))
+        adapter = self.save("ones", {"layers.0.lora_A.weight": a, "layers.0.lora_B.weight": b}, lora_alpha=2, r=2)
+        x, ids = np.ones((2, 16), np.float32), np.array([1, -1], np.int32)
+        results = []
+        for artifact in (self.artifact, folder):
+            with fusec.load(artifact) as model:
+                model.load_adapter(1, adapter)
+                results.append(model(x, ids))
+        np.testing.assert_array_equal(*results)
+        self.assertFalse(np.array_equal(results[0][0], results[0][1]))
 
     def test_slots_are_for_models_with_adapters(self):
         with self.assertRaisesRegex(fusec.BadUsage, "no low-rank adapters"):

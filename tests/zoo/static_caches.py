@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Exports small decoders of transformers with a static cache, and compares a prompt and some steps with PyTorch, on the CPU.
+
+    .deps/zoo/bin/python tests/zoo/static_caches.py [--fusec PROGRAM] [--only PATTERN] [--table FILE]
+    .deps/zoo/bin/python tests/zoo/static_caches.py --time [--width 1024 --room 2048] [--fusec PROGRAM] [--only PATTERN]
+
+The decoders are causal language models of the transformers library with two layers and random weights. torch.onnx.export writes a step, whose
+inputs are ids, positions, and the keys and values of a StaticCache; its outputs are the logits, and the cache with the new rows. fusec compiles
+it with --in-place. A call gets the cache that PyTorch returned by the call before. Some families also get adapters of PEFT, which are loaded into
+slots (--adapters): one sequence of the batch has none, the others have one each. With --time, the script prints the milliseconds of a step of one
+token by fusec and by onnxruntime instead. Needs the environment that nightly.sh makes. Exits with 1 if a
+decoder crashes or is wrong.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+import tempfile
+import time
+import warnings
+
+import numpy as np
+from decoders import SIZES
+from judge import Fusec
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOM = 32  # rows of a cache; --room
+RUNS = 30  # of a step that is timed
+GPT = dict(n_embd=128, n_layer=2, n_head=4, n_positions=256)
+OTHER_WIDTHS = dict(ffn_dim=256, word_embed_proj_dim=128)
+WINDOW = dict(head_dim=32, sliding_window=16)
+MOE = dict(head_dim=32, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64)
+FAMILIES = {
+    "Cohere": {},
+    "Falcon": {},
+    "GPT2": GPT,
+    "GPTNeoX": {},
+    "Gemma": dict(head_dim=32),
+    "Gemma2": dict(WINDOW, query_pre_attn_scalar=32),
+    "Gemma3Text": WINDOW,
+    "Granite": {},
+    "Llama": {},
+    "Mistral": {},
+    "OPT": OTHER_WIDTHS,
+    "Olmo2": {},
+    "Phi": {},
+    "Phi3": {},
+    "Qwen2": {},
+    "Qwen3": dict(head_dim=32),
+    "Qwen3Moe": MOE,
+    "SmolLM3": {},
+    "StableLm": {},
+    "Starcoder2": {},
+}
+ADAPTED = ("Gemma", "Llama", "Qwen2")  # of which there are also models with adapters
+ADAPTERS = (None, "first", "second")  # of the sequences of a batch; each is in the slot of its number
+TOLERANCE = 1e-5  # relative L2
+PROMPT, STEPS = 4, 9
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fusec", type=pathlib.Path, default=HERE.parents[1] / "build/fusec", help="program to judge (default: build/fusec)")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="families that match this regular expression")
+    parser.add_argument("--table", type=pathlib.Path, help="also write a table to this file")
+    parser.add_argument("--time", action="store_true", help="time a step of each family")
+    parser.add_argument("--width", type=int, default=1024, help="with --time: columns of a hidden state, a multiple of 256 (default: 1024)")
+    parser.add_argument("--room", type=int, default=2048, help="with --time: rows of a cache (default: 2048)")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    lines, failures = ["family\tverdict\treason\tlaunches"], 0
+    if arguments.time:
+        return print_times(Fusec(arguments.fusec), arguments)
+    names = [*FAMILIES, *(f"{family}_LoRA" for family in ADAPTED)]
+    for family in (name for name in names if re.search(arguments.only, name)):
+        with tempfile.TemporaryDirectory() as folder:
+            verdict, reason, launches = judge(Fusec(arguments.fusec), family, pathlib.Path(folder))
+        failures += verdict in ("crash", "wrong")
+        lines.append(f"{family}\t{verdict}\t{reason}\t{launches}")
+        print(lines[-1], flush=True)
+    if arguments.table:
+        arguments.table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    sys.exit(1 if failures else 0)
+
+
+def make_model(family):
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    sizes = {key: value for key, value in SIZES.items() if not (family == "GPT2" and key in ("hidden_size", "num_hidden_layers"))}
+    config = getattr(transformers, family + "Config")(**sizes | FAMILIES[family])
+    experts = {"experts_implementation": "batched_mm"} if "Moe" in family else {}
+    return transformers.AutoModelForCausalLM.from_config(config, **experts).eval()
+
+
+def with_adapters(model, folder):
+    """The model with two adapters, which are also saved."""
+    import peft
+
+    def config():
+        return peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"], init_lora_weights=False)
+
+    first, *others = filter(None, ADAPTERS)
+    model = peft.get_peft_model(model, config(), adapter_name=first)
+    for name in others:
+        model.add_adapter(name, config())
+    model.save_pretrained(folder / "adapters", selected_adapters=list(filter(None, ADAPTERS)))
+    model.set_adapter(first)
+    return model.eval()
+
+
+def make_step(model, batch):
+    """A module (ids [batch, tokens], positions [tokens], caches) -> (logits, caches) with the model, and empty caches."""
+    import torch
+    import transformers
+
+    def new_cache():
+        return transformers.StaticCache(config=model.config, max_cache_len=ROOM)
+
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids, positions, caches):
+            cache = new_cache()
+            for layer, keys, values in zip(cache.layers, caches[::2], caches[1::2]):
+                layer.keys, layer.values = keys.clone(), values.clone()
+                layer.dtype, layer.device = keys.dtype, keys.device
+                layer.max_batch_size, layer.num_heads, _, layer.head_dim = keys.shape
+                if torch.is_tensor(getattr(layer, "cumulative_length", None)):
+                    layer.cumulative_length = positions[:1].clone()
+                layer.is_initialized = True
+            logits = self.model(input_ids=ids, past_key_values=cache, cache_position=positions, position_ids=positions[None], use_cache=True).logits
+            return logits, [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
+
+    shapes = new_cache()
+    with torch.no_grad():
+        model(input_ids=torch.full((batch, 1), 5), past_key_values=shapes, use_cache=True)  # so that it makes its tensors
+    return Step(), [torch.zeros_like(tensor) for layer in shapes.layers for tensor in (layer.keys, layer.values)]
+
+
+def export(step, caches, path):
+    import torch
+
+    tokens = torch.export.Dim("tokens", min=1, max=ROOM // 2)
+    parts = [f"{layer}.{part}" for layer in range(len(caches) // 2) for part in ("key", "value")]
+    torch.onnx.export(
+        step, (torch.full((len(caches[0]), 3), 5), torch.arange(3), caches), path, dynamo=True, verbose=False, external_data=False,
+        input_names=["ids", "positions"] + [f"past.{part}" for part in parts], output_names=["logits"] + [f"present.{part}" for part in parts],
+        dynamic_shapes=({1: tokens}, {0: tokens}, [None] * len(caches)),
+    )  # fmt: skip
+
+
+def judge(fusec, family, folder):
+    """The verdict on one decoder, its reason, and the number of launches."""
+    path, adapted = folder / "model.onnx", family.endswith("_LoRA")
+    try:
+        model = make_model(family.removesuffix("_LoRA"))
+        if adapted:
+            model = with_adapters(model, folder)
+        step, caches = make_step(model, len(ADAPTERS) if adapted else 1)
+        export(step, caches, path)
+    except Exception as error:  # of any kind, from transformers or the exporter
+        return "no-export", f"{type(error).__name__}: {error}".partition("\n")[0], ""
+    slots = ["--adapters", f"slots={len(ADAPTERS)},rank=8"] if adapted else []
+    compiled = fusec(path, "-o", folder / "artifact", "--target", "cpu", "--in-place", "present.*=past.*", *slots)
+    if compiled.code != 0:
+        return ("crash" if compiled.crashed else "unsupported"), compiled.reason, ""
+    launches = re.search(r"(\d+) on cpu", compiled.text)[1]
+    try:
+        worst = largest_difference(fusec, step, caches, adapted, folder)
+    except RuntimeError as error:
+        return "crash", str(error), launches
+    return ("right" if worst <= TOLERANCE else "wrong"), f"relative L2 {worst:.1g}", launches
+
+
+def print_times(fusec, arguments):
+    global ROOM
+    ROOM, heads = arguments.room, arguments.width // 64
+    fusec.environment.pop("OMP_NUM_THREADS")  # all cores, as onnxruntime takes
+    SIZES.update(hidden_size=arguments.width, intermediate_size=arguments.width * 11 // 4, num_attention_heads=heads,
+                 num_key_value_heads=heads // 4, vocab_size=8192, max_position_embeddings=arguments.room)  # fmt: skip
+    for family in (name for name in FAMILIES if re.search(arguments.only, name)):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            step, caches = make_step(make_model(family), 1)
+            export(step, caches, folder / "model.onnx")
+            compiled = fusec(folder / "model.onnx", "-o", folder / "artifact", "--target", "cpu", "--in-place", "present.*=past.*")
+            if compiled.code != 0:
+                sys.exit(compiled.reason)
+            (tokens,) = json.loads((folder / "artifact/manifest.json").read_text())["symbols"]
+            timed = fusec("bench", folder / "artifact", "--device", "cpu", "--dim", f"{tokens['name']}=1", "--json")
+            (report,) = json.loads(timed.output)
+            print(f"{family}\tfusec {report['call_us']['median'] / 1e3:.2f} ms\tonnxruntime {by_onnxruntime(folder, caches):.2f} ms", flush=True)
+
+
+def by_onnxruntime(folder, caches):
+    """The median milliseconds of a step."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+    inputs = dict(zip((tensor.name for tensor in session.get_inputs()), [np.array([[7]]), np.array([ROOM - 1]), *(cache.numpy() for cache in caches)]))
+    times = []
+    for _ in range(RUNS):
+        begin = time.perf_counter()
+        session.run(None, inputs)
+        times.append(time.perf_counter() - begin)
+    return sorted(times)[RUNS // 2] * 1e3
+
+
+def by_torch(step, ids, positions, caches, adapted):
+    """The logits and caches of the module; each sequence has its own adapter if it is `adapted`."""
+    import torch
+
+    with torch.no_grad():
+        if not adapted:
+            return step(ids, positions, caches)
+        results = []
+        for row, adapter in enumerate(ADAPTERS):
+            own = (ids[row : row + 1], positions, [cache[row : row + 1] for cache in caches])
+            if adapter is None:
+                with step.model.disable_adapter():
+                    results.append(step(*own))
+            else:
+                step.model.set_adapter(adapter)
+                results.append(step(*own))
+    return torch.cat([logits for logits, _ in results]), [torch.cat(parts) for parts in zip(*(cache for _, cache in results))]
+
+
+def largest_difference(fusec, step, caches, adapted, folder):
+    """The largest relative L2 distance of an output, over a prompt and the steps after it."""
+    import torch
+
+    batch = len(caches[0])
+    ids, seen, worst = np.arange(5, 5 + batch * PROMPT).reshape(batch, PROMPT), 0, 0.0
+    names = [f"{layer}.{part}" for layer in range(len(caches) // 2) for part in ("key", "value")]
+    slots, loads = {}, []
+    if adapted:
+        slots = {"adapter_id": np.array([slot if adapter else -1 for slot, adapter in enumerate(ADAPTERS)], np.int32)}
+        for slot, adapter in enumerate(ADAPTERS):
+            loads += ["--adapter", f"{slot}={folder / 'adapters' / adapter}"] if adapter else []
+    for _ in range(1 + STEPS):
+        positions = np.arange(seen, seen + ids.shape[1])
+        past = {f"past.{name}": cache.numpy() for name, cache in zip(names, caches)}
+        np.savez(folder / "inputs.npz", ids=ids, positions=positions, **past, **slots)
+        ran = fusec("run", folder / "artifact", "--device", "cpu", "--input", folder / "inputs.npz", "--output", folder / "outputs", *loads)
+        if ran.code != 0:
+            raise RuntimeError(ran.reason)
+        logits, caches = by_torch(step, torch.tensor(ids), torch.tensor(positions), caches, adapted)
+        for name, theirs in {"logits": logits, **{f"present.{name}": cache for name, cache in zip(names, caches)}}.items():
+            ours, theirs = np.load(folder / "outputs" / f"{name}.npy").astype(float), theirs.numpy()
+            worst = max(worst, np.linalg.norm(ours - theirs) / max(np.linalg.norm(theirs.astype(float)), 1e-9))
+        seen, ids = seen + ids.shape[1], logits[:, -1:].argmax(-1).numpy()
+    return worst
+
+
+if __name__ == "__main__":
+    main()
