@@ -17,7 +17,7 @@ struct Growth {
 // The operands of `node` to which it appends.
 std::vector<Growth> GrowthsOf(const onnx::NodeProto& node) {
   const bool is_contrib = !node.domain().empty();
-  if (node.op_type() == "Concat") {
+  if (node.op_type() == "Concat" && node.input_size() > 1) {
     for (const auto& attribute : node.attribute()) {
       if (attribute.name() == "axis") return {{0, attribute.i()}};
     }

@@ -43,6 +43,17 @@ TEST_F(Import, RenamedDimsTakeRangesByEitherName) {
   }
 }
 
+// A dim along which a Concat appends to an input may be 0, as in the first call of a model with a cache.
+TEST_F(Import, DimsThatGrowMayBeZero) {
+  const auto low = [this](const std::string& concat) {
+    const auto model = Load("g (float[2, rows] x, float[2, 1] new) => (float[2, n] y) { y = " + concat + " }");
+    EXPECT_TRUE(model) << ErrorOf(model);
+    return model ? model->graph->symbols[0].low : -1;
+  };
+  EXPECT_EQ(low("Concat<axis = 1>(x, new)"), 0);
+  EXPECT_EQ(low("Concat<axis = 1>(x)"), 1);
+}
+
 // 2^40 nodes in 2 KB.
 TEST_F(Import, FunctionsThatGrowWithoutEndAreRefused) {
   std::string functions = "\n<domain: \"f\", opset_import: [\"\": 20, \"f\": 1]> f0 (a) => (b) { b = Relu(a) }";
