@@ -12,6 +12,7 @@ namespace fusec {
 //                                     %delta = slot_matmul(%down, %lora_B, %adapter_id)
 //                                     %sum   = add(%base, %delta)
 //
+// A bias of the layer is added behind the delta, since kernels of layers add a delta to their sums.
 // lora_A is [slots, inputs, rank] and lora_B is [slots, outputs, rank], with the rank rounded up to
 // a multiple of 8. Slot 0 holds the model's own adapter, with its scale multiplied into lora_B and
 // rounded once more; the other slots hold zeros. A layer may have several rows for each row of the

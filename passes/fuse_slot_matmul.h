@@ -10,8 +10,8 @@ namespace fusec {
 // of its own.
 //
 // A product with few terms that is added to a layer's product is left to fuse-matmul-tail, whose
-// kernel adds these terms to its own sums; a bias of the layer is added after them. The second run
-// of this pass takes those that fuse-matmul-tail did not take.
+// kernel adds these terms to its own sums. The second run of this pass takes those that
+// fuse-matmul-tail did not take.
 Result<bool> FuseSlotMatMul(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -1,6 +1,5 @@
 #include "passes/slot_adapter.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "passes/constant_linear.h"
@@ -13,8 +12,7 @@ namespace {
 // Small products of slots belong to the loops that read them.
 bool IsBankProduct(const Node* node) {
   return node != nullptr && node->kind == OpKind::kSlotMatMul && TakesSlotKernel(*node) &&
-         node->Int("transpose_b") != 0 &&
-         StoredData(node->operand(kBankOfProduct)) != nullptr;
+         node->Int("transpose_b") != 0 && StoredData(node->operand(kBankOfProduct)) != nullptr;
 }
 
 // Copies `part`, [slots, rows, columns], to `whole`, from a row and a column of each slot on.
@@ -34,83 +32,80 @@ void CopyPart(const TensorData& part, TensorData& whole, int64_t first_row, int6
 // Makes the joined banks of some layers.
 class BankJoiner {
  public:
-  BankJoiner(Builder& builder, const std::vector<JoinedLayer>& layers)
-      : builder_(builder), layers_(layers) {
+  BankJoiner(Builder& builder, const std::vector<JoinedLayer>& layers) : builder_(builder) {
     for (const JoinedLayer& layer : layers) {
+      const SlotAdapter* adapter = layer.adapter ? &*layer.adapter : nullptr;
+      parts_.push_back({adapter, layer.columns, rank_, columns_});
       columns_ += layer.columns;
-      if (!layer.adapter) continue;
-      if (!first_) first_ = &*layer.adapter;
-      rank_ += layer.adapter->rank();
+      if (adapter == nullptr) continue;
+      if (first_ == nullptr) first_ = adapter;
+      rank_ += adapter->rank();
     }
-    if (first_ == nullptr) return;
-    const std::vector<int64_t>& dims = Down(*first_).dims();
-    slots_ = dims[0], inputs_ = dims[2];
   }
 
   const SlotAdapter* first() const { return first_; }
 
   // [slots, rank of all, inputs]
   Value* JoinDown() const {
-    TensorData data(Down(*first_).dtype(), {slots_, rank_, inputs_});
+    const TensorData& first = BankOf(*first_->down);
+    TensorData data(first.dtype(), {first.dims()[0], rank_, first.dims()[2]});
     Recipe recipe;
     ValueList parts;
-    int64_t rank = 0;
-    for (const JoinedLayer& layer : layers_) {
-      if (!layer.adapter) continue;
-      CopyPart(Down(*layer.adapter), data, rank, 0);
-      parts.push_back(recipe.Use(layer.adapter->down->operand(kBankOfProduct)));
-      rank += layer.adapter->rank();
+    for (const Part& part : parts_) {
+      if (part.adapter == nullptr) continue;
+      CopyPart(BankOf(*part.adapter->down), data, part.first_rank, 0);
+      parts.push_back(recipe.Use(part.adapter->down->operand(kBankOfProduct)));
     }
     return Add(recipe.Finish(recipe.Concat(parts, 1), std::move(data)), *first_->down);
   }
 
   // [slots, columns of all, rank of all]
   Value* JoinUp() const {
-    TensorData data(Down(*first_).dtype(), {slots_, columns_, rank_});
+    const TensorData& first = BankOf(*first_->delta);
+    TensorData data(first.dtype(), {first.dims()[0], columns_, rank_});
     Recipe recipe;
+    const auto zeros = [&](const Part& part, int64_t ranks) {
+      Value* zero = recipe.Reshape(recipe.Number(0, data.dtype()), {1, 1, 1});
+      return recipe.Expand(zero, {data.dims()[0], part.columns, ranks});
+    };
     ValueList parts;
-    int64_t column = 0, rank = 0;
-    for (const JoinedLayer& layer : layers_) {
-      if (layer.adapter) {
-        const Value* up = layer.adapter->delta->operand(kBankOfProduct);
-        const int64_t own = layer.adapter->rank();
-        CopyPart(*StoredData(up), data, column, rank);
-        ValueList terms = {recipe.Use(up)};
-        if (rank > 0) terms.insert(terms.begin(), Zeros(recipe, {slots_, layer.columns, rank}));
-        parts.push_back(recipe.Padded(recipe.Concat(terms, 2), 2, rank_ - rank - own));
-        rank += own;
-      } else {
-        parts.push_back(Zeros(recipe, {slots_, layer.columns, rank_}));
+    for (const Part& part : parts_) {
+      if (part.adapter == nullptr) {
+        parts.push_back(zeros(part, rank_));
+        continue;
       }
-      column += layer.columns;
+      CopyPart(BankOf(*part.adapter->delta), data, part.first_column, part.first_rank);
+      Value* own = recipe.Use(part.adapter->delta->operand(kBankOfProduct));
+      if (part.first_rank > 0) own = recipe.Concat({zeros(part, part.first_rank), own}, 2);
+      const int64_t behind = rank_ - part.first_rank - part.adapter->rank();
+      parts.push_back(recipe.Padded(own, 2, behind));
     }
     return Add(recipe.Finish(recipe.Concat(parts, 1), std::move(data)), *first_->delta);
   }
 
   // Makes the sites of the layers parts of the joined banks.
   void MoveSites(const Value* down, const Value* up, PassReport& report) const {
-    int64_t column = 0, rank = 0;
-    for (const JoinedLayer& layer : layers_) {
-      if (layer.adapter) {
-        const std::string& own = layer.adapter->down->operand(kBankOfProduct)->name;
-        for (AdapterSite& site : report.adapter_sites) {
-          if (site.down != own) continue;
-          site.down = down->name;
-          site.up = up->name;
-          site.banks = {rank_, columns_, rank, column};
-        }
-        rank += layer.adapter->rank();
+    for (const Part& part : parts_) {
+      if (part.adapter == nullptr) continue;
+      const std::string& own = part.adapter->down->operand(kBankOfProduct)->name;
+      for (AdapterSite& site : report.adapter_sites) {
+        if (site.down != own) continue;
+        site.down = down->name;
+        site.up = up->name;
+        site.banks = {rank_, columns_, part.first_rank, part.first_column};
       }
-      column += layer.columns;
     }
   }
 
  private:
-  static const TensorData& Down(const SlotAdapter& adapter) {
-    return *StoredData(adapter.down->operand(kBankOfProduct));
-  }
-  Value* Zeros(Recipe& recipe, ArrayRef<int64_t> dims) const {
-    return recipe.Expand(recipe.Reshape(recipe.Number(0, Down(*first_).dtype()), {1, 1, 1}), dims);
+  // A layer, and where it begins in the joined banks.
+  struct Part {
+    const SlotAdapter* adapter;  // null for none
+    int64_t columns, first_rank, first_column;
+  };
+
+  static const TensorData& BankOf(const Node& product) {
+    return *StoredData(product.operand(kBankOfProduct));
   }
   // Adds the joined bank that replaces the one of `product`.
   Value* Add(MadeConstant made, const Node& product) const {
@@ -121,9 +116,9 @@ class BankJoiner {
   }
 
   Builder& builder_;
-  const std::vector<JoinedLayer>& layers_;
-  const SlotAdapter* first_ = nullptr;
-  int64_t columns_ = 0, rank_ = 0, slots_ = 0, inputs_ = 0;
+  std::vector<Part> parts_;
+  const SlotAdapter* first_ = nullptr;  // of the first layer that has one
+  int64_t columns_ = 0, rank_ = 0;
 };
 
 }  // namespace
