@@ -11,30 +11,6 @@ namespace fusec {
 
 namespace {
 
-// Elements low .. high - 1 of an axis.
-struct Span {
-  int64_t axis = -1;
-  int64_t low = 0, high = 0;
-};
-
-// The elements that `slice` reads, if it is partial along at most one axis; axis -1 if it reads
-// everything.
-std::optional<Span> SpanOf(const Node& slice) {
-  Span span;
-  const Shape& from = slice.operand(0)->type.shape;
-  const auto& starts = slice.Get<Exprs>("starts");
-  const auto& shape = slice.result()->type.shape;
-  const auto& steps = slice.Ints("steps");
-  for (size_t axis = 0; axis < from.size(); ++axis) {
-    if (starts[axis].IsConstant(0) && shape[axis] == from[axis] && steps[axis] == 1) continue;
-    const auto start = starts[axis].AsConstant();
-    const auto count = shape[axis].AsConstant();
-    if (span.axis >= 0 || !start || !count || *count < 1 || steps[axis] < 1) return std::nullopt;
-    span = {static_cast<int64_t>(axis), *start, *start + (*count - 1) * steps[axis] + 1};
-  }
-  return span;
-}
-
 std::optional<int64_t> Extent(const Value* value, int64_t axis) {
   return value->type.shape[axis].AsConstant();
 }

@@ -38,6 +38,7 @@ class Dropper {
         flat_[node.result()] = flat;
       return nullptr;
     }
+    if (IsReduction(node) && node.Has("axes")) return Reduction(node, builder);
     return KeepsPlaces(node) ? Pointwise(node, builder) : nullptr;
   }
 
@@ -71,6 +72,27 @@ class Dropper {
       operands.push_back(is_made ? flat->second : ReshapeTo(builder, operand, rest, operand->name));
     }
     Value* made = builder.Make(node.kind, operands, node.attributes, node.result()->name);
+    return Recorded(builder, made, node);
+  }
+
+  // A reduction along axes of more than one element.
+  Value* Reduction(const Node& node, Builder& builder) {
+    const Shape& from = node.operand(0)->type.shape;
+    const std::vector<int64_t>& reduced = node.Ints("axes");
+    std::vector<int64_t> axes;
+    int64_t place = 0;  // of the axis in the flat operand
+    for (size_t axis = 0; axis < from.size(); ++axis) {
+      if (from[axis].IsConstant(1)) continue;
+      if (std::count(reduced.begin(), reduced.end(), static_cast<int64_t>(axis)) != 0)
+        axes.push_back(place);
+      ++place;
+    }
+    if (axes.empty()) return nullptr;
+    Attributes attributes = node.attributes;
+    attributes["axes"] = axes;
+    attributes["keepdims"] = int64_t{0};
+    Value* made =
+        builder.Make(node.kind, {flat_.at(node.operand(0))}, attributes, node.result()->name);
     return Recorded(builder, made, node);
   }
 

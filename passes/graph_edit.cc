@@ -105,6 +105,22 @@ Value* WithZeros(Builder& builder, ValueList parts, int64_t missing, const std::
   return builder.Make(OpKind::kConcat, parts, {{"axis", int64_t{type.rank() - 1}}}, name);
 }
 
+std::optional<Span> SpanOf(const Node& slice) {
+  Span span;
+  const Shape& from = slice.operand(0)->type.shape;
+  const auto& starts = slice.Get<Exprs>("starts");
+  const auto& shape = slice.result()->type.shape;
+  const auto& steps = slice.Ints("steps");
+  for (size_t axis = 0; axis < from.size(); ++axis) {
+    if (starts[axis].IsConstant(0) && shape[axis] == from[axis] && steps[axis] == 1) continue;
+    const auto start = starts[axis].AsConstant();
+    const auto count = shape[axis].AsConstant();
+    if (span.axis >= 0 || !start || !count || *count < 1 || steps[axis] < 1) return std::nullopt;
+    span = {static_cast<int64_t>(axis), *start, *start + (*count - 1) * steps[axis] + 1};
+  }
+  return span;
+}
+
 Value* Sliced(Builder& builder, Value* x, int64_t axis, int64_t low, int64_t high,
               const std::string& name) {
   Shape shape = x->type.shape;

@@ -56,6 +56,15 @@ inline constexpr const char* kBetweenNeeded = "that other kernel's ops in the sa
 // The concatenation of `parts` along their last axis, with `missing` zeros after each row.
 Value* WithZeros(Builder& builder, ValueList parts, int64_t missing, const std::string& name);
 
+// Elements low .. high - 1 of an axis.
+struct Span {
+  int64_t axis = -1;
+  int64_t low = 0, high = 0;
+};
+// The elements that `slice` reads, if it is partial along at most one axis; axis -1 if it reads
+// everything.
+std::optional<Span> SpanOf(const Node& slice);
+
 // Elements low .. high - 1 of an axis of `x`. With an empty `name` the result is named after the
 // op.
 Value* Sliced(Builder& builder, Value* x, int64_t axis, int64_t low, int64_t high,

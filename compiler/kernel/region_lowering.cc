@@ -370,10 +370,6 @@ const TensorData* RegionLowering::ConstantPayload(const Value* value) const {
   return Payload(Outside(value));
 }
 
-void RegionLowering::Bind(const Value* value, ArrayRef<Expr> index, const Scalar& local) {
-  bindings_[value] = {Exprs(index), local};
-}
-
 std::optional<Scalar> RegionLowering::ConstantElement(const Value* value, ArrayRef<Expr> index) {
   const TensorData* data = ConstantPayload(value);
   if (!data || data->element_count() == 0) return std::nullopt;
@@ -427,9 +423,12 @@ Scalar RegionLowering::LowerNode(const Node& node, int result, ArrayRef<Expr> in
 
 Scalar RegionLowering::Evaluate(const Value* value, ArrayRef<Expr> index) {
   if (auto bound = bindings_.find(value); bound != bindings_.end()) {
-    FUSEC_CHECK(bound->second.index == index,
+    const auto same = std::find_if(
+        bound->second.begin(), bound->second.end(),
+        [&](const Binding& binding) { return ArrayRef<Expr>(binding.index) == index; });
+    FUSEC_CHECK(same != bound->second.end(),
                 "a reduction of the region is read at another row: " + value->name);
-    return bound->second.local;
+    return same->local;
   }
   if (auto kept = kept_.find(value); kept != kept_.end()) {
     path_.push_back(value);

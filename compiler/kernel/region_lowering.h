@@ -22,7 +22,13 @@ class RegionLowering {
   Scalar Evaluate(const Value* value, ArrayRef<Expr> index);
   // From now on, element `index` of `value` (the result of a reduction) is the local `local`. No
   // other element is known.
-  void Bind(const Value* value, ArrayRef<Expr> index, const Scalar& local);
+  void Bind(const Value* value, ArrayRef<Expr> index, const Scalar& local) {
+    bindings_[value] = {{Exprs(index), local}};
+  }
+  // The same for one more element of a value that is bound.
+  void BindAlso(const Value* value, ArrayRef<Expr> index, const Scalar& local) {
+    bindings_[value].push_back({Exprs(index), local});
+  }
   // An array in shared memory that holds a value for the rows of a block. The leading `row_rank`
   // coordinates of the value select the row, number `row_in_block` of the block. The other
   // coordinates are row-major, with a gap of `gap` unused elements after every `run` elements (0:
@@ -143,7 +149,7 @@ class RegionLowering {
     Exprs index;
     Scalar local;
   };
-  std::unordered_map<const Value*, Binding> bindings_;
+  std::unordered_map<const Value*, std::vector<Binding>> bindings_;
   Scalar LoadKept(const Value* value, const KeptRows& kept, ArrayRef<Expr> index);
   std::unordered_map<const Value*, KeptRows> kept_;
   std::vector<const Value*> path_;  // values under evaluation, each needed by the one before it

@@ -430,7 +430,8 @@ std::vector<KernelChoice> RegionKernels::ProductCandidates(int64_t size) const {
     }
   }
   // For narrow or tiny products, one thread or warp per element may be best, as it does not fill
-  // tiles with zeros.
+  // tiles with zeros. It computes no pairs of elements.
+  if (IsPaired(region_)) return candidates;
   constexpr int64_t kNarrow = 4, kTinyDepth = 64, kTiny = 32;
   const auto most = [](const Expr& extent, int64_t limit) {
     return extent.AsConstant().value_or(limit + 1) <= limit;

@@ -80,6 +80,21 @@ ValueSet PackedInputs(const Node& region) {
   return inputs;
 }
 
+bool IsPaired(const Node& region) {
+  const auto& nodes = region.body->nodes;
+  return std::any_of(nodes.begin(), nodes.end(), [](const std::unique_ptr<Node>& node) {
+    if (node->kind != OpKind::kSlice) return false;
+    const Node* parts = node->operand(0)->producer;
+    if (!parts || parts->kind != OpKind::kReshape) return false;
+    const Value* product = parts->operand(0);
+    const Shape& shape = parts->result()->type.shape;
+    const size_t rank = shape.size();
+    return product->producer && product->producer->kind == OpKind::kMatMul &&
+           rank == product->type.shape.size() + 2 && shape[rank - 2].IsConstant(2) &&
+           shape[rank - 1].IsConstant(kPairedColumns);
+  });
+}
+
 std::optional<ProductShape> FindProductShape(const Node& node) {
   if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 || node.Int("transpose_b") != 1)
     return std::nullopt;

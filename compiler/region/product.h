@@ -13,6 +13,9 @@ namespace fusec {
 // The most products of a batch, each with its own matrices, that one kernel launch computes.
 inline constexpr int64_t kMostMatrices = 128;
 
+// Sums of so few terms are mostly computed by one thread per element (policy.h).
+inline constexpr int64_t kTinySum = 16;
+
 // With so few columns, most of a tile of the warpgroup kernels or of the library is idle.
 inline constexpr int64_t kNarrowColumns = 32;
 
@@ -59,6 +62,14 @@ const Value* DenseOperand(const Node& region);
 
 // The inputs of a region's body that the right operand of its product is computed from (kDense).
 ValueSet PackedInputs(const Node& region);
+
+// A product whose columns are those of two products, interleaved: kPairedColumns of the first are
+// followed by as many of the second, and so on. The kernel that computes it also combines each
+// column of the first with the column of the second that has the same number
+// (fuse-paired-products), so that the result has half the product's columns.
+inline constexpr int64_t kPairedColumns = 4;
+// Whether a region has such a product.
+bool IsPaired(const Node& region);
 
 // The shape of a product that fusec's own kernels can compute: x [.., m, k] by weights [n, k], or x
 // [s, m, k] or [m, k] by weights [s, n, k] with s <= kMostMatrices. The weights have constant dims.

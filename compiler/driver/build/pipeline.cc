@@ -93,6 +93,42 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
   return passes;
 }
 
+// A block of a GPU can keep a whole chain of small products in its shared memory. On the CPU, the
+// library's products with the cache are as fast.
+std::vector<std::string> ProductPassesOfGpu() {
+  return {
+      // Before the sums of layers and adapters are fused into attention or
+      // products, which would then read both summands.
+      "fuse-slot-matmul",
+      // Before a kernel contains the concatenation that it pads.
+      "pad-depth",
+      // Before block programs, which can contain the sums of the parts.
+      "share-long-sums",
+      "fold-constants",
+      // Before block programs, which take the attention that is too small for it.
+      "fuse-attention",
+      "fuse-block-program",
+      // For the products that are still ops of their own: only their kernels read
+      // transposed weights.
+      "transpose-weights",
+      "fold-constants",
+      // While products are ops of their own, with the weights that kernels read.
+      "float8-products",
+      "fold-constants",
+      // Before all passes that would give the operand's ops a kernel of their own.
+      "fuse-matmul-prologue",
+      // Before the tail of one of the two products reads the other from memory.
+      "fuse-paired-products",
+      "fold-constants",
+      // Before fuse-matmul-epilogue, which fuses only the epilogues that the
+      // library has.
+      "fuse-matmul-tail",
+      // Again, for slot products that it left to kernels of products but that
+      // these did not take.
+      "fuse-slot-matmul",
+  };
+}
+
 std::vector<std::string> FusionPasses(TargetKind target) {
   std::vector<std::string> passes;
   // Only CPUs have a library that is faster with 8-bit integers than with f32. The passes that
@@ -121,38 +157,7 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   // Before any pass reads the weights, whose rows it reorders with the pairs. Kernels that compute
   // pairwise products then read neighbouring elements together.
   Append(passes, {"order-pairs", "fold-constants"});
-  // On a GPU, a block can keep a whole chain of small products in its shared memory. On the CPU,
-  // the library's products with the cache are as fast.
-  if (target == TargetKind::kGpu) {
-    Append(passes, {
-                       // Before the sums of layers and adapters are fused into attention or
-                       // products, which would then read both summands.
-                       "fuse-slot-matmul",
-                       // Before a kernel contains the concatenation that it pads.
-                       "pad-depth",
-                       // Before block programs, which can contain the sums of the parts.
-                       "share-long-sums",
-                       "fold-constants",
-                       // Before block programs, which take the attention that is too small for it.
-                       "fuse-attention",
-                       "fuse-block-program",
-                       // For the products that are still ops of their own: only their kernels read
-                       // transposed weights.
-                       "transpose-weights",
-                       "fold-constants",
-                       // While products are ops of their own, with the weights that kernels read.
-                       "float8-products",
-                       "fold-constants",
-                       // Before all passes that would give the operand's ops a kernel of their own.
-                       "fuse-matmul-prologue",
-                       // Before fuse-matmul-epilogue, which fuses only the epilogues that the
-                       // library has.
-                       "fuse-matmul-tail",
-                       // Again, for slot products that it left to kernels of products but that
-                       // these did not take.
-                       "fuse-slot-matmul",
-                   });
-  }
+  if (target == TargetKind::kGpu) Append(passes, ProductPassesOfGpu());
   Append(passes, {
                      // Matrix products first: the library's epilogues cost nothing, unlike loops.
                      "fuse-matmul-epilogue",

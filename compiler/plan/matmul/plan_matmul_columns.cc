@@ -47,7 +47,7 @@ class ColumnsPlanner : ProductPlanner {
     builder_.Append(Statement::Let("float", "product", CExpr("products")["row"]));
     builder_.DefineVariable("product", 0, 0);
     builder_.Comment(EpilogueInWords());
-    StoreElement(Variable("row"), Variable("column"), "product");
+    StoreElement(Variable("row"), Variable("column"));
     builder_.CloseFor(LoopHeader(builder_, "row", 0, RowCount()));
     builder_.CloseFor(LoopHeader(builder_, "column", "first_column", "last_column"));
     return Finish(0);

@@ -99,19 +99,24 @@ class FewRowsPlanner : ProductPlanner {
   }
 
   void StoreElements(const CExpr& block_columns, const CExpr& most) {
+    const CExpr stored = is_paired_ ? block_columns / 2 : block_columns;
     const Statement header =
-        LoopHeader(builder_, "i", "threadIdx.x", most * block_columns, BlockSizeName(builder_));
+        LoopHeader(builder_, "i", "threadIdx.x", most * stored, BlockSizeName(builder_));
     builder_.Open();
-    builder_.DefineVariable("i", 0, kernel_.most_rows * kColumns - 1);
-    Let("row", "i" / block_columns, 0, matmul_.m - 1);
-    Let("column_in_group", "i" % block_columns, 0, kColumns - 1);
-    Let("column", "first_column + column_in_group", 0, matmul_.n - 1);
+    const int64_t stored_columns = is_paired_ ? kColumns / 2 : kColumns;
+    builder_.DefineVariable("i", 0, kernel_.most_rows * stored_columns - 1);
+    Let("row", "i" / stored, 0, matmul_.m - 1);
+    Let("column_in_group", "i" % stored, 0, stored_columns - 1);
+    const CExpr first = is_paired_ ? CExpr("first_column") / 2 : "first_column";
+    Let("column", first + "column_in_group", 0, result_columns() - 1);
     builder_.Open(/*is_branch=*/true);
-    builder_.Append(Statement::Let("float", "product", "sums.Total(row, column_in_group)"));
-    builder_.DefineVariable("product", 0, 0);
-    StoreElement(Variable("row"), Variable("column"), "product");
+    const CExpr place = is_paired_ ? FirstOfPair("column_in_group") : "column_in_group";
+    LetProduct(Call("sums.Total", {"row", place}));
+    if (is_paired_)
+      LetProduct(Call("sums.Total", {"row", place + kPairedColumns}), "second_product");
+    StoreElement(Variable("row"), Variable("column"));
     CExpr inside = "row" < RowCount();
-    if (columns() % kColumns != 0) inside = And(inside, "column" < columns_);
+    if (columns() % kColumns != 0) inside = And(inside, "column" < ResultColumns());
     builder_.CloseIf(inside);
     builder_.CloseFor(header);
   }

@@ -47,6 +47,7 @@ class TilePlanner : ProductPlanner {
   // kMostLanes if every thread still has work and most of the loads for them are vectors as well,
   // else 1.
   int64_t BestLanes() const {
+    if (is_paired_) return kPairedColumns;
     const bool all_work = tile_.rows * tile_.columns >= kMostLanes * BlockSizeOf(schedule_);
     if (!all_work || columns() % kMostLanes != 0) return 1;
     std::vector<IndexSite> sites;
@@ -166,11 +167,11 @@ class TilePlanner : ProductPlanner {
       const CExpr lanes =
           names.Constant("lanes", lanes_, "elements that a thread computes at once");
       StoreVectors({tile.rows, tile.columns, share, BlockSizeOf(schedule_), lanes_,
-                    [&](const CExpr& row, const CExpr& column) {
+                    [&](const CExpr& row, const CExpr& tile_column, const CExpr& column) {
                       const CExpr sums =
                           Call(Template(IsShared() ? "ClusterSums" : "TileSums", {"Shape", lanes}),
-                               {"memory", row, column});
-                      return Checked(sums, "vector" * lanes);
+                               {"memory", row, tile_column});
+                      return Checked(sums, column);
                     }});
     }
     EndTile();
@@ -287,7 +288,7 @@ class TilePlanner : ProductPlanner {
     LetProduct(Checked(IsShared() ? "ClusterSums<Shape, 1>(memory, tile_row, tile_column).at[0]"
                                   : "TileSum<Shape>(memory, tile_row, tile_column)",
                        "column"));
-    StoreElement(Variable("row"), Variable("column"), "product");
+    StoreElement(Variable("row"), Variable("column"));
     builder_.CloseIf(And("row" < RowCount(), "column" < columns_));
     builder_.CloseFor(header);
   }

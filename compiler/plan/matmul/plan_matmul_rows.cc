@@ -40,7 +40,7 @@ class RowsPlanner : ProductPlanner {
     // An empty batch has no blocks: a block would read a first row that does not exist.
     const Expr groups = kernel_.in_groups ? CeilDiv(matmul_.m, kernel_.most_rows, builder_.ranges())
                                           : Min(matmul_.m, 1, builder_.ranges());
-    plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges()) * groups * matrices();
+    plan.blocks = CeilDiv(result_columns(), block_columns, builder_.ranges()) * groups * matrices();
     plan.launch_in_words =
         (per_column == 1 ? "one warp" : std::to_string(per_column) + " warps") + " per column" +
         (kernel_.in_groups ? " of " + std::to_string(kernel_.most_rows) + " rows" : "");
@@ -49,15 +49,19 @@ class RowsPlanner : ProductPlanner {
                                       kernel_.in_groups ? "rows of a group" : "rows of the result");
     const CExpr size = names.Constant("warp_size", kWarpSize, "threads");
     const CExpr threads = per_column == 1 ? size : WarpsPerColumn() * size;
-    if (per_column > 1)
-      builder_.Append(Statement::Declare("__shared__ float",
-                                         CExpr("scratch")[BlockSizeName(builder_) / size * most]));
+    if (per_column > 1) {
+      for (const char* scratch : {"scratch", "second_scratch"}) {
+        if (scratch == std::string("scratch") || is_paired_)
+          builder_.Append(Statement::Declare(
+              "__shared__ float", CExpr(scratch)[BlockSizeName(builder_) / size * most]));
+      }
+    }
     const CExpr neighbours = ChooseGroup(most);
     const CExpr number = neighbours.empty() ? BlockNumber() : BlockNumber() / neighbours;
     Let("column", number * (BlockSizeName(builder_) / threads) + "threadIdx.x" / threads, 0,
-        matmul_.n - 1);
-    const bool fits = columns() % block_columns == 0;
-    const auto [weights, first_weights] = ReadWeights(fits);
+        result_columns() - 1);
+    const bool fits = result_columns() % block_columns == 0;
+    const std::vector<Column> columns = ReadWeights(fits);
     builder_.Blank();
     const CExpr a = LeftFrom(kernel_.in_groups ? "first_row" : CExpr());
     builder_.Comment(kernel_.in_groups
@@ -65,10 +69,14 @@ class RowsPlanner : ProductPlanner {
                          : "Thread r of a column's threads gets the sum of row r.");
     const CExpr rows = kernel_.most_rows == 1 ? 1 : RowCount();
     const CExpr left = kernel_.in_groups ? rows - "first_row" : rows;
-    builder_.Append(Statement::Let(
-        "float", "product",
-        Call(Template("MultiplyRows", {most}),
-             {a, left, weights, first_weights, depth_, per_column > 1 ? "scratch" : "nullptr"})));
+    const auto let_product = [&](const Column& column, const char* product, const char* scratch) {
+      LetProduct(
+          Call(Template("MultiplyRows", {most}), {a, left, column.weights, column.first_weights,
+                                                  depth_, per_column > 1 ? scratch : "nullptr"}),
+          product);
+    };
+    let_product(columns[0], "product", "scratch");
+    if (is_paired_) let_product(columns[1], "second_product", "second_scratch");
     const CExpr row = "threadIdx.x" % threads;
     if (kernel_.in_groups)
       StoreRows("first_row" + row, row < most, fits);
@@ -93,7 +101,8 @@ class RowsPlanner : ProductPlanner {
   }
   // The most packs of a column that a thread holds before the rows are available.
   int64_t MostFirstPacks() const {
-    return makes_weights_ ? kMostFirstWeights / PackElements() : kMostFirstPacks;
+    if (makes_weights_) return kMostFirstWeights / PackElements();
+    return is_paired_ ? kMostFirstPacks / 2 : kMostFirstPacks;
   }
 
   CExpr WarpsPerColumn() {
@@ -101,10 +110,14 @@ class RowsPlanner : ProductPlanner {
                                            "warps that split each sum");
   }
 
-  // Writes the loads of those weights of `column` that fit in registers, and then the wait for
-  // earlier kernels. Returns the weights, and the loaded ones. If `fits`, every column of the block
-  // exists.
-  std::pair<CExpr, CExpr> ReadWeights(bool fits) {
+  // The weights of a column, and those of them that a thread has loaded.
+  struct Column {
+    CExpr weights, first_weights;
+  };
+
+  // Writes the loads of those weights of the columns behind the result's `column` that fit in
+  // registers, and then the wait for earlier kernels. If `fits`, every column of the block exists.
+  std::vector<Column> ReadWeights(bool fits) {
     IndexWriter& names = builder_.expressions();
     const int64_t pack = PackElements();
     const CExpr pack_name = names.Constant("pack", pack, "elements of one load");
@@ -112,32 +125,47 @@ class RowsPlanner : ProductPlanner {
     const CExpr packs =
         names.Constant("first_packs", std::min(CeilDiv(depth(), terms), MostFirstPacks()),
                        "packs of weights that a thread prefetches");
-    std::string weights;
+    std::vector<Column> columns;
     if (makes_weights_) {
       CExpr column = "column";
       if (!fits) {
         column = builder_.Unique("weights_column");
         Let(column.word(), MinOf(columns_ - 1, "column"), 0, matmul_.n - 1);
       }
-      weights = RightFrom(column, {}, pack, pack_name).word();
+      columns.push_back({RightFrom(column, {}, pack, pack_name), {}});
     } else {
-      weights = builder_.Unique("weights");
-      const CExpr column = fits ? "column" : MinOf(columns_ - 1, "column");
-      builder_.Append(Statement::Let(CExpr::Type(MemoryTypeName(dtype()) + "*"), weights,
-                                     b_ + column * depth_));
+      CExpr column = fits ? "column" : MinOf(ResultColumns() - 1, "column");
+      if (is_paired_) {
+        builder_.Comment(
+            "Columns of the two products alternate: " + std::to_string(kPairedColumns) +
+            " of the one, then as many of the other.");
+        Let("first_of_pair", FirstOfPair(column), 0, matmul_.n - 1);
+        column = "first_of_pair";
+      }
+      const auto add = [&](const char* name, const CExpr& at) {
+        const std::string weights = builder_.Unique(name);
+        builder_.Append(
+            Statement::Let(CExpr::Type(MemoryTypeName(dtype()) + "*"), weights, b_ + at * depth_));
+        columns.push_back({weights, {}});
+      };
+      add("weights", column);
+      if (is_paired_) add("second_weights", column + kPairedColumns);
     }
-    const std::string first = builder_.Unique("first_weights");
     builder_.Blank();
     builder_.Comment("Prefetch the weights before the other operand is needed.");
-    builder_.Append(
-        Statement::Let("auto", first,
-                       Call(Template("ReadFirstWeights", {WarpsPerColumn(), pack_name, packs}),
-                            {weights, depth_})));
+    for (Column& column : columns) {
+      const bool is_second = &column != &columns[0];
+      column.first_weights = builder_.Unique(is_second ? "first_second_weights" : "first_weights");
+      builder_.Append(
+          Statement::Let("auto", column.first_weights.word(),
+                         Call(Template("ReadFirstWeights", {WarpsPerColumn(), pack_name, packs}),
+                              {column.weights, depth_})));
+    }
     if (makes_weights_ || IsConstant(matmul_.b.value)) {
       if (fits) ReadColumnWeights(Variable("column"));
       builder_.Append(Statement::Await());
     }
-    return {weights, first};
+    return columns;
   }
 
   // Writes the epilogue for the threads that have a row: those for which `is_row` holds and `row`
@@ -148,9 +176,9 @@ class RowsPlanner : ProductPlanner {
       // There is no branch here, so that the epilogue's loads start before the sum is complete.
       builder_.Blank();
       builder_.Comment(EpilogueInWords());
-      const std::vector<Scalar> results = EvaluateResults(0, column, "product");
+      const std::vector<Scalar> results = EvaluateResults(0, column);
       builder_.Open(/*is_branch=*/true);
-      Store(IndexOf(0, column), results);
+      Store(IndexOfResult(0, column), results);
       builder_.CloseIf(Equal(row, 0));
       return;
     }
@@ -158,9 +186,9 @@ class RowsPlanner : ProductPlanner {
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     builder_.Open(/*is_branch=*/true);
-    StoreElement(Variable("row"), column, "product");
+    StoreElement(Variable("row"), column);
     const CExpr inside = And(is_row, "row" < RowCount());
-    builder_.CloseIf(fits ? inside : And(inside, "column" < columns_));
+    builder_.CloseIf(fits ? inside : And(inside, "column" < ResultColumns()));
   }
 
   const schedule::Rows& kernel_;

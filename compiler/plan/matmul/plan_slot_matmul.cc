@@ -113,10 +113,10 @@ class SlotPlanner : ProductPlanner {
     const CExpr lanes =
         builder_.expressions().Constant("lanes", kLanes, "elements that a thread computes at once");
     StoreVectors({tile_.rows, tile_.columns, share, 32 * kWarps, kLanes,
-                  [&](const CExpr& row, const CExpr& column) {
+                  [&](const CExpr& row, const CExpr& tile_column, const CExpr&) {
                     return Call(
                         Template("SlotSums", {"Shape", pack_, lanes, IsTransposed()}),
-                        {"memory", row, column, left_, b_, "first_column", columns_, depth_});
+                        {"memory", row, tile_column, left_, b_, "first_column", columns_, depth_});
                   }});
   }
 

@@ -76,7 +76,6 @@ std::span<const schedule::Warpgroup> TilesByWarpgroups(Arithmetic arithmetic);
 // For sums of up to kTinySum terms, one thread per element is fastest if the result has up to
 // kMostPlainElements elements, and the library if it has more than kMostTinyElements; a tile serves
 // the results in between.
-inline constexpr int64_t kTinySum = 16;
 inline constexpr int64_t kMostPlainElements = 1 << 17;
 inline constexpr int64_t kMostTinyElements = 1 << 22;
 

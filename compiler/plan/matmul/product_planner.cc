@@ -7,6 +7,7 @@
 #include "compiler/kernel/fold.h"
 #include "compiler/kernel/rows_together.h"
 #include "compiler/region/block_stages.h"
+#include "compiler/region/product.h"
 #include "compiler/region/slot_product.h"
 
 namespace fusec {
@@ -19,6 +20,13 @@ ProductPlanner::ProductPlanner(const Node& region, const MatMulPlan& matmul, Ker
     if (is_product) product_ = node.get();
   }
   last_in_tile_ = product_;
+  is_paired_ = IsPaired(region);
+}
+
+CExpr ProductPlanner::ResultColumns() { return is_paired_ ? columns_ / 2 : columns_; }
+
+CExpr ProductPlanner::FirstOfPair(const CExpr& column) {
+  return column / kPairedColumns * (2 * kPairedColumns) + column % kPairedColumns;
 }
 
 void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
@@ -26,7 +34,7 @@ void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
   if (takes_sizes) {
     columns_ = builder_.SizeParameter("columns", columns(), "last axis of the result");
     depth_ = builder_.SizeParameter("depth", depth(), "terms of each sum, last axis of operands");
-    builder_.expressions().NameColumns(columns(), columns_);
+    builder_.expressions().NameColumns(result_columns(), ResultColumns());
   } else {
     // The columns are named after the result, unless it is a view with other rows.
     const Shape& shape = matmul_.result->type.shape;
@@ -112,15 +120,32 @@ Exprs ProductPlanner::IndexOf(const Value* value, const Expr& row, const Expr& c
   return index;
 }
 
-void ProductPlanner::StoreElement(const Expr& row, const Expr& column, const CExpr& product) {
-  Store(IndexOf(row, column), EvaluateResults(row, column, product));
+Exprs ProductPlanner::IndexOfResult(const Expr& row, const Expr& column) {
+  if (!is_paired_) return IndexOf(row, column);
+  Exprs index = IndexOf(row, 0);
+  index.back() = column;
+  return index;
 }
 
-std::vector<Scalar> ProductPlanner::EvaluateResults(const Expr& row, const Expr& column,
-                                                    const CExpr& product) {
-  const Exprs index = IndexOf(row, column);
+void ProductPlanner::StoreElement(const Expr& row, const Expr& column) {
+  Store(IndexOfResult(row, column), EvaluateResults(row, column));
+}
+
+std::vector<Scalar> ProductPlanner::EvaluateResults(const Expr& row, const Expr& column) {
   const Value* last = last_in_tile_->result();
-  lowering_.Bind(last, index, {product, last->type.dtype});
+  const Exprs index = IndexOfResult(row, column);
+  if (is_paired_) {
+    const Ranges& ranges = builder_.ranges();
+    Exprs place = index;
+    const Expr first = FloorDiv(column, kPairedColumns, ranges) * (2 * kPairedColumns) +
+                       Mod(column, kPairedColumns, ranges);
+    place.back() = first;
+    lowering_.Bind(last, place, {"product", last->type.dtype});
+    place.back() = first + kPairedColumns;
+    lowering_.BindAlso(last, place, {"second_product", last->type.dtype});
+  } else {
+    lowering_.Bind(last, index, {"product", last->type.dtype});
+  }
   std::vector<Scalar> results;
   for (const Value* value : region_.body->outputs) {
     while (value->producer->kind == OpKind::kReshape) value = value->producer->operand(0);
@@ -143,16 +168,18 @@ void ProductPlanner::StoreVectors(const TileStore& store) {
   IndexWriter& names = builder_.expressions();
   const CExpr lanes =
       names.Constant("lanes", store.lanes, "elements that a thread computes at once");
-  const int64_t vectors = store.columns / store.lanes;
+  const int64_t products = is_paired_ ? 2 : 1;  // elements of the product per element of the result
+  const int64_t vectors = store.columns / (products * store.lanes);
   const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
   Let("tile_vector", "threadIdx.x" % count, 0, vectors - 1);
-  Let("vector", "first_column" / lanes + "tile_vector", 0, columns() / store.lanes - 1);
+  const CExpr in_product = is_paired_ ? 2 * lanes : lanes;
+  Let("vector", "first_column" / in_product + "tile_vector", 0, result_columns() / store.lanes - 1);
   names.NameFactor("vector", store.lanes, lanes);
   const int64_t rows_at_once = store.threads / vectors;
   const CExpr at_once =
       names.Constant("rows_at_once", rows_at_once, "rows that a block stores at once");
   std::vector<CExpr> conditions;
-  if (columns() % store.columns != 0) conditions.push_back("vector" * lanes < columns_);
+  if (columns() % store.columns != 0) conditions.push_back("vector" * lanes < ResultColumns());
   if (store.threads % vectors != 0) conditions.push_back("threadIdx.x" < at_once * count);
   for (size_t i = 0; i < conditions.size(); ++i) builder_.Open(/*is_branch=*/true);
   const std::string end = IsShared() ? "last_tile_row" : "tile_rows_here";
@@ -164,15 +191,22 @@ void ProductPlanner::StoreVectors(const TileStore& store) {
   Let("row", "first_row + tile_row", 0, matmul_.m - 1);
   builder_.OpenLanes({"lane", store.lanes, true, "#pragma unroll", lanes});
   LetProduct("sums.at[lane]");
-  StoreElement(Variable("row"), Variable("vector") * store.lanes + Variable("lane"), "product");
+  if (is_paired_) LetProduct("second_sums.at[lane]", "second_product");
+  StoreElement(Variable("row"), Variable("vector") * store.lanes + Variable("lane"));
+  const CExpr tile_column = "tile_vector" * in_product, column = "vector" * in_product;
   builder_.BeforeLanes(Statement::Let(VectorType("float", lanes), "sums",
-                                      store.sums("tile_row", "tile_vector" * lanes)));
+                                      store.sums("tile_row", tile_column, column)));
+  if (is_paired_)
+    builder_.BeforeLanes(
+        Statement::Let(VectorType("float", lanes), "second_sums",
+                       store.sums("tile_row", tile_column + lanes, column + lanes)));
   builder_.CloseLanes();
   header.body = builder_.Close();
   // The body begins with locals; if these load anything, the loads of several rows overlap.
   const auto first_other =
       std::find_if(header.body.begin(), header.body.end(), [](const Statement& statement) {
-        return statement.kind != Statement::Kind::kLet || statement.place.word() == "sums";
+        return statement.kind != Statement::Kind::kLet || statement.place.word() == "sums" ||
+               statement.place.word() == "second_sums";
       });
   const auto locals = static_cast<size_t>(first_other - header.body.begin());
   const int64_t of_thread = CeilDiv(store.rows / cluster_blocks_, rows_at_once);
@@ -211,7 +245,9 @@ std::string ProductPlanner::OpsBehindProduct() const {
 std::string ProductPlanner::InWords(function_ref<bool(const Node&)> is_named) const {
   std::string words;
   for (const auto& node : region_.body->nodes) {
-    if (!is_named(*node) || node->kind == OpKind::kReshape) continue;
+    const bool is_view =
+        node->kind == OpKind::kReshape || (is_paired_ && node->kind == OpKind::kSlice);
+    if (!is_named(*node) || is_view) continue;
     words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
   }
   return words;

@@ -30,6 +30,13 @@ class ProductPlanner {
   KernelPlan Finish(int64_t more_bytes);
 
   int64_t columns() const { return *matmul_.n.AsConstant(); }
+  // The columns of the result: half of those of the product if the region combines pairs of these
+  // (IsPaired).
+  int64_t result_columns() const { return is_paired_ ? columns() / 2 : columns(); }
+  CExpr ResultColumns();
+  // The column of a paired product that belongs to `column` of the result: that of the first
+  // product, or of the second, which is kPairedColumns behind it.
+  static CExpr FirstOfPair(const CExpr& column);
   int64_t depth() const { return *matmul_.k.AsConstant(); }
   int64_t matrices() const { return *matmul_.batch.AsConstant(); }
   Dtype dtype() const { return matmul_.dtype; }
@@ -103,18 +110,22 @@ class ProductPlanner {
   Exprs IndexOf(const Value* value, const Expr& row, const Expr& column);
   // The same for the product.
   Exprs IndexOf(const Expr& row, const Expr& column);
-  // Writes the epilogue for the element at `row` and `column`, whose value is `product`.
-  void StoreElement(const Expr& row, const Expr& column, const CExpr& product);
+  // Writes the epilogue for the element of the result at `row` and `column`. Its elements of the
+  // product are the local `product` and, if the region combines pairs, `second_product`.
+  void StoreElement(const Expr& row, const Expr& column);
   // The region's results for that element; reshapes of the results are skipped.
-  std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column, const CExpr& product);
+  std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column);
+  // The index of that element.
+  Exprs IndexOfResult(const Expr& row, const Expr& column);
   void Store(ArrayRef<Expr> index, ArrayRef<Scalar> results);
   // How a block stores a tile whose sums lie in shared memory.
   struct TileStore {
     int64_t rows, columns;  // of the tile
     CExpr block_rows;       // that the block stores (ShareOfRows)
     int64_t threads, lanes;
-    // `lanes` sums of a row of the tile, from a column on.
-    std::function<CExpr(const CExpr& row, const CExpr& column)> sums;
+    // `lanes` sums of a row of the tile, from a column on, which is also given as a column of the
+    // product.
+    std::function<CExpr(const CExpr& row, const CExpr& tile_column, const CExpr& column)> sums;
   };
   // Writes that: each thread stores vectors of consecutive elements, always in the same columns.
   void StoreVectors(const TileStore& store);
@@ -127,9 +138,9 @@ class ProductPlanner {
   std::string InWords(function_ref<bool(const Node&)> is_named) const;
   std::string EpilogueInWords() const;
 
-  void LetProduct(const CExpr& value) {
-    builder_.Append(Statement::Let("float", "product", value));
-    builder_.DefineVariable("product", 0, 0);
+  void LetProduct(const CExpr& value, const char* name = "product") {
+    builder_.Append(Statement::Let("float", name, value));
+    builder_.DefineVariable(name, 0, 0);
   }
 
   const Node& region_;
@@ -138,6 +149,7 @@ class ProductPlanner {
   RegionLowering lowering_;
   const Node* product_ = nullptr;
   int cluster_blocks_ = 1;              // that compute a tile; planners set it first
+  bool is_paired_ = false;              // IsPaired
   bool makes_weights_ = false;          // instead of reading the dequantized ones
   const Node* last_in_tile_ = nullptr;  // the epilogue follows it: usually the product
   CExpr a_, b_;                         // a_ may also be the function that computes it
