@@ -12,11 +12,12 @@ namespace fusec {
 
 namespace {
 
-// The most terms for which one generated kernel beats the library with a loop behind it. The loop
-// writes and reads both products. On an H200, 2048 rows of [1024, 2 x 2816] take 79 us by one
-// kernel and 92 us otherwise in TF32, but 47 us and 40 us in f16
+// The most terms for which one generated kernel beats the library with a loop behind it at all
+// numbers of rows. The loop reads both products and writes the result. On an H200, 2048 rows by two
+// of [1024, 1024] take 28 us by one kernel and 39 us otherwise in TF32; in f16, two of [384, 1024]
+// take 10.3 us and 11.7 us, but two of [512, 1408] 17.6 us and 15.6 us
 // (2026-11-30-h200-paired-products.txt).
-constexpr int64_t kTermsOfHalves = 512, kTermsOfTf32 = 1536;
+constexpr int64_t kTermsOfHalves = 384, kTermsOfTf32 = 1536;
 // With so few rows, generated kernels compute all products.
 constexpr int64_t kFewRows = 64;
 
@@ -150,10 +151,8 @@ bool IsFast(const Graph& graph, const Node& product, const PassOptions& options)
          graph.SymbolRanges().IntervalOf(rows).high <= kFewRows;
 }
 
-// Fuses a pair that the product belongs to, if there is one.
-bool FusePair(Graph& graph, const PassOptions& options, const Node& product) {
-  if (!IsFast(graph, product, options)) return false;
-  ReaderMap readers = Readers(graph);
+// Fuses a pair that the product belongs to; returns it, or nullopt if there is none.
+std::optional<Pair> FusePair(Graph& graph, const ReaderMap& readers, const Node& product) {
   for (const Pair& pair : PairsOf(graph, readers, product)) {
     NodeSet group;
     if (pair.columns() % kPairedColumns != 0 || !Combined(graph, readers, pair, group)) continue;
@@ -162,9 +161,9 @@ bool FusePair(Graph& graph, const PassOptions& options, const Node& product) {
     RemoveDeadNodes(graph);
     SortNodes(graph);
     MakeRegion(graph, group, RegionClass::kMatMul);
-    return true;
+    return pair;
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -175,13 +174,16 @@ Result<bool> FusePairedProducts(Graph& graph, const PassOptions& options, PassRe
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kMatMul && TakesWeights(*node)) products.push_back(node.get());
   }
-  bool changed = false;
-  for (size_t i = 0; i < products.size(); ++i) {
-    const auto exists = [&](const auto& node) { return node.get() == products[i]; };
-    if (std::any_of(graph.nodes.begin(), graph.nodes.end(), exists))
-      changed |= FusePair(graph, options, *products[i]);
+  NodeSet fused;
+  ReaderMap readers = Readers(graph);
+  for (const Node* product : products) {
+    if (fused.count(product) || !IsFast(graph, *product, options)) continue;
+    const std::optional<Pair> pair = FusePair(graph, readers, *product);
+    if (!pair) continue;
+    fused.insert(pair->nodes.begin(), pair->nodes.end());
+    readers = Readers(graph);
   }
-  return changed;
+  return !fused.empty();
 }
 
 }  // namespace fusec

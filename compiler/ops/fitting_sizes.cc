@@ -183,6 +183,9 @@ tl::unexpected<Error> DoesNotDivide(std::string message, const Expr& dividend, c
 
 tl::unexpected<Error> SizeTooSmall(std::string message, const Expr& small, const Expr& large) {
   auto fitting = FittingSizes(Min(small, large, Ranges()), small);
+  // A size that a dim has at least if nothing else is said may still be too large for this one.
+  if (large.AsSymbol() && small.AsConstant().value_or(0) > 0)
+    fitting = FittingDim{*large.AsSymbol(), *small.AsConstant(), INT64_MAX};
   if (!fitting) return SizesDiffer(std::move(message), small, large);
   return tl::unexpected<Error>(Error{ErrorKind::kModel, std::move(message), std::move(fitting)});
 }

@@ -141,7 +141,8 @@ Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
 
 Drawing DrawColumns(const DrawnColumns& drawn) {
   const int warps = drawn.warps_per_column, threads = warps * kWarpSize;
-  Drawing drawing = {"a block's columns of the product a x b^T"};
+  Drawing drawing = {drawn.paired ? "a block's columns of the result, each from two of a x b^T"
+                                  : "a block's columns of the product a x b^T"};
   std::vector<std::string> heads;
   DrawnRow row{PartInWords(drawn.rows > 1 ? "rows" : "row", 0, drawn.rows), {}, ""};
   for (int column = 0; column < drawn.columns; ++column) {

@@ -24,6 +24,7 @@ struct DrawnColumns {
   int columns = 1, warps_per_column = 1;
   int rows = 1;
   int64_t pack = 1;  // elements of one load
+  bool paired = false;
 };
 Drawing DrawColumns(const DrawnColumns& drawn);
 

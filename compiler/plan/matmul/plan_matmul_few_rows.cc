@@ -99,21 +99,27 @@ class FewRowsPlanner : ProductPlanner {
   }
 
   void StoreElements(const CExpr& block_columns, const CExpr& most) {
-    const CExpr stored = is_paired_ ? block_columns / 2 : block_columns;
+    const int64_t stored_columns = is_paired_ ? kColumns / 2 : kColumns;
+    const CExpr stored =
+        is_paired_ ? builder_.expressions().Constant("stored_columns", stored_columns,
+                                                     "columns of the result that a block stores")
+                   : block_columns;
     const Statement header =
         LoopHeader(builder_, "i", "threadIdx.x", most * stored, BlockSizeName(builder_));
     builder_.Open();
-    const int64_t stored_columns = is_paired_ ? kColumns / 2 : kColumns;
     builder_.DefineVariable("i", 0, kernel_.most_rows * stored_columns - 1);
     Let("row", "i" / stored, 0, matmul_.m - 1);
     Let("column_in_group", "i" % stored, 0, stored_columns - 1);
-    const CExpr first = is_paired_ ? CExpr("first_column") / 2 : "first_column";
+    const CExpr first = is_paired_ ? BlockNumber() * stored : "first_column";
     Let("column", first + "column_in_group", 0, result_columns() - 1);
     builder_.Open(/*is_branch=*/true);
-    const CExpr place = is_paired_ ? FirstOfPair("column_in_group") : "column_in_group";
+    CExpr place = "column_in_group";
+    if (is_paired_) {
+      Let("first_of_pair", FirstOfPair(place), 0, kColumns - 1);
+      place = "first_of_pair";
+    }
     LetProduct(Call("sums.Total", {"row", place}));
-    if (is_paired_)
-      LetProduct(Call("sums.Total", {"row", place + kPairedColumns}), "second_product");
+    if (is_paired_) LetProduct(Call("sums.Total", {"row", place + InTurn()}), "second_product");
     StoreElement(Variable("row"), Variable("column"));
     CExpr inside = "row" < RowCount();
     if (columns() % kColumns != 0) inside = And(inside, "column" < ResultColumns());

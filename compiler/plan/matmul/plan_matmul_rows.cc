@@ -44,7 +44,8 @@ class RowsPlanner : ProductPlanner {
     plan.launch_in_words =
         (per_column == 1 ? "one warp" : std::to_string(per_column) + " warps") + " per column" +
         (kernel_.in_groups ? " of " + std::to_string(kernel_.most_rows) + " rows" : "");
-    plan.drawing = DrawColumns({block_columns, per_column, kernel_.most_rows, PackElements()});
+    plan.drawing =
+        DrawColumns({block_columns, per_column, kernel_.most_rows, PackElements(), is_paired_});
     const CExpr most = names.Constant("most_rows", kernel_.most_rows,
                                       kernel_.in_groups ? "rows of a group" : "rows of the result");
     const CExpr size = names.Constant("warp_size", kWarpSize, "threads");
@@ -136,9 +137,6 @@ class RowsPlanner : ProductPlanner {
     } else {
       CExpr column = fits ? "column" : MinOf(ResultColumns() - 1, "column");
       if (is_paired_) {
-        builder_.Comment(
-            "Columns of the two products alternate: " + std::to_string(kPairedColumns) +
-            " of the one, then as many of the other.");
         Let("first_of_pair", FirstOfPair(column), 0, matmul_.n - 1);
         column = "first_of_pair";
       }
@@ -149,7 +147,7 @@ class RowsPlanner : ProductPlanner {
         columns.push_back({weights, {}});
       };
       add("weights", column);
-      if (is_paired_) add("second_weights", column + kPairedColumns);
+      if (is_paired_) add("second_weights", column + InTurn());
     }
     builder_.Blank();
     builder_.Comment("Prefetch the weights before the other operand is needed.");

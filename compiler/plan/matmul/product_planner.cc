@@ -25,8 +25,14 @@ ProductPlanner::ProductPlanner(const Node& region, const MatMulPlan& matmul, Ker
 
 CExpr ProductPlanner::ResultColumns() { return is_paired_ ? columns_ / 2 : columns_; }
 
-CExpr ProductPlanner::FirstOfPair(const CExpr& column) {
-  return column / kPairedColumns * (2 * kPairedColumns) + column % kPairedColumns;
+CExpr ProductPlanner::InTurn() {
+  return builder_.expressions().Constant("in_turn", kPairedColumns,
+                                         "columns of one of the two products, then of the other");
+}
+
+CExpr ProductPlanner::PairColumns() {
+  return builder_.expressions().Constant("pair_columns", 2 * kPairedColumns,
+                                         "columns of both products");
 }
 
 void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
@@ -172,7 +178,7 @@ void ProductPlanner::StoreVectors(const TileStore& store) {
   const int64_t vectors = store.columns / (products * store.lanes);
   const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
   Let("tile_vector", "threadIdx.x" % count, 0, vectors - 1);
-  const CExpr in_product = is_paired_ ? 2 * lanes : lanes;
+  const CExpr in_product = is_paired_ ? PairColumns() : lanes;
   Let("vector", "first_column" / in_product + "tile_vector", 0, result_columns() / store.lanes - 1);
   names.NameFactor("vector", store.lanes, lanes);
   const int64_t rows_at_once = store.threads / vectors;

@@ -34,9 +34,14 @@ class ProductPlanner {
   // (IsPaired).
   int64_t result_columns() const { return is_paired_ ? columns() / 2 : columns(); }
   CExpr ResultColumns();
-  // The column of a paired product that belongs to `column` of the result: that of the first
-  // product, or of the second, which is kPairedColumns behind it.
-  static CExpr FirstOfPair(const CExpr& column);
+  // The column of a paired product that belongs to `column` of the result and the first of the two
+  // products; that of the second is InTurn() behind it.
+  CExpr FirstOfPair(const CExpr& column) {
+    return column / InTurn() * PairColumns() + column % InTurn();
+  }
+  // The names of kPairedColumns, and of twice as many.
+  CExpr InTurn();
+  CExpr PairColumns();
   int64_t depth() const { return *matmul_.k.AsConstant(); }
   int64_t matrices() const { return *matmul_.batch.AsConstant(); }
   Dtype dtype() const { return matmul_.dtype; }
