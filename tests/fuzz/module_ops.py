@@ -121,6 +121,24 @@ def gelu_by_hand(b):
     b.op("Mul", [b.op("Mul", [x, b.op("Add", [inside, b.scalar(x.dtype, 1)])]), b.scalar(x.dtype, 0.5)])
 
 
+def gated_layer(b):
+    """Two layers of the same rows, one of which gates the other, as in SwiGLU, GeGLU and gated crosses; perhaps one layer, cut in two."""
+    dtype = b.random.choice((F32, F16))
+    depth, columns = b.random.randint(17, 48), b.random.choice((4, 12, 20, 32, 64, 30))
+    x = b.input(dtype, [b.symbol(), *b.random.choice(((), (), (3,))), depth])
+    if b.random.random() < 0.4 and b.opset >= 13:
+        both = b.op("MatMul", [x, weights(b, dtype, depth, 2 * columns)])
+        gate, other = b.op("Split", [both, b.ints([columns, columns])], outputs=2, axis=-1)
+    else:
+        gate, other = (b.op("MatMul", [x, weights(b, dtype, depth, columns)]) for _ in range(2))
+    if b.random.random() < 0.4:
+        other = b.op("Add", [other, weights(b, dtype, columns)])
+    opened = b.op(b.random.choice(("Sigmoid", "Tanh", "Relu")), [gate])
+    if b.random.random() < 0.5:
+        opened = b.op("Mul", [gate, opened])
+    b.op("Mul", [opened, other])
+
+
 def batched_gather(b):
     """For each item, the row of a sequence at an index, as GatherElements with expanded indices."""
     x = b.pick((F32, F16), 3, 3, lambda value: all(isinstance(dim, int) for dim in value.shape[1:]))
@@ -129,4 +147,4 @@ def batched_gather(b):
 
 
 OPS = {recommender: 2, cross: 0.7, factorization_machine: 0.5, attention_by_hand: 0.8, layer_norm_by_hand: 0.7, gelu_by_hand: 0.5,
-       batched_gather: 0.3}  # fmt: skip
+       gated_layer: 0.7, batched_gather: 0.3}  # fmt: skip
