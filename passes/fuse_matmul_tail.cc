@@ -29,13 +29,6 @@ constexpr int64_t kTermsThatALoopPaysFor = 512;
 // before the other kernel reads them.
 constexpr int64_t kTermsThatRowsPayFor = 1024;
 
-// Whether generated kernels are no slower than the library at any size, which holds for f32
-// products of precision "highest".
-bool IsAheadOfLibrary(const ProductShape& product) {
-  return product.k <= kTermsThatLibrarySplits ||
-         product.n * product.matrices >= kColumnsThatFillTheGpu;
-}
-
 // Whether the results of the group are stored in any case, since the caller, products or regions
 // read them, so that the last ops would otherwise be a kernel of their own. Another reader could
 // compute and store them instead, unless it reads only a slice.
@@ -180,6 +173,11 @@ void ExplainEnds(const Graph& graph, const ReaderMap& readers, const NodeSet& gr
 }
 
 }  // namespace
+
+bool IsAheadOfLibrary(const ProductShape& product) {
+  return product.k <= kTermsThatLibrarySplits ||
+         product.n * product.matrices >= kColumnsThatFillTheGpu;
+}
 
 void AddTail(const Graph& graph, const ReaderMap& readers, ShapeRef shape, NodeSet& group) {
   for (const auto& node : graph.nodes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/region/product.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
@@ -14,6 +15,10 @@ namespace fusec {
 // may add a tensor of the product's shape after the bias. Epilogues that every library supports are
 // left to fuse-matmul-epilogue.
 Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport& report);
+
+// Whether generated kernels of f32 products of precision "highest" are no slower than the library
+// at any number of rows.
+bool IsAheadOfLibrary(const ProductShape& product);
 
 // Adds to the group of a product the pointwise ops of shape `shape` that follow it, as long as
 // nothing else lies in between, and reshapes of their results that have no other reader.

@@ -143,11 +143,12 @@ NodeSet Rewrite(Graph& graph, const Node& product, const Pair& pair) {
 }
 
 bool IsFast(const Graph& graph, const Node& product, const PassOptions& options) {
+  const ProductShape shape = *FindProductShape(product);
   const Dtype dtype = product.result()->type.dtype;
-  if (IsSplit(dtype, options.matmul_precision)) return true;
+  if (IsSplit(dtype, options.matmul_precision)) return IsAheadOfLibrary(shape);
   const Shape& result = product.result()->type.shape;
   const Expr rows = Product(Shape(result.begin(), result.end() - 1));
-  return FindProductShape(product)->k <= (dtype == Dtype::kF32 ? kTermsOfTf32 : kTermsOfHalves) ||
+  return shape.k <= (dtype == Dtype::kF32 ? kTermsOfTf32 : kTermsOfHalves) ||
          graph.SymbolRanges().IntervalOf(rows).high <= kFewRows;
 }
 
