@@ -16,8 +16,9 @@ namespace fusec {
 //                                            }
 //
 // The two products may also be slices of one (join-products). They stay apart where the library and
-// a loop are faster: where sums of 16-bit or TF32 numbers are long, unless there are few rows. The
-// pass is for GPUs of compute capability 9.0 and later, on which this was measured.
+// a loop are faster: where sums of 16-bit or TF32 numbers are long, unless there are few rows, and
+// where few columns of f32 have very long sums. The pass is for GPUs of compute capability 9.0 and
+// later, on which this was measured.
 //
 // The result is exact: every element is computed from the same terms by the same ops.
 Result<bool> FusePairedProducts(Graph& graph, const PassOptions& options, PassReport& report);
