@@ -79,24 +79,23 @@ std::vector<Pair> PairsOf(const Graph& graph, const ReaderMap& readers, const No
   return pairs;
 }
 
-// The value that the ops behind the halves combine these to, with those ops; null if they make
-// more than one.
-const Value* Combined(const Graph& graph, const ReaderMap& readers, const Pair& pair,
-                      NodeSet& group) {
-  group = pair.nodes;
+// Adds the ops behind the halves to their group; returns whether these combine the halves to a
+// single value of the same shape.
+bool AddCombination(const Graph& graph, const ReaderMap& readers, const Pair& pair,
+                    NodeSet& group) {
   const ShapeRef shape = pair.first()->type.shape;
-  if (!IsConvex(graph, group)) return nullptr;
+  if (!IsConvex(graph, group)) return false;
   AddTail(graph, readers, shape, group);
   const Value* combined = nullptr;
   for (const Node* node : group) {
     for (const auto& result : node->results) {
       if (!ReadersOf(graph, readers, group, result.get()).outside) continue;
-      if (combined) return nullptr;
+      if (combined) return false;
       combined = result.get();
     }
   }
-  const bool is_made = combined && !pair.nodes.count(combined->producer);
-  return is_made && ShapeRef(combined->type.shape) == shape ? combined : nullptr;
+  return combined && !pair.nodes.count(combined->producer) &&
+         ShapeRef(combined->type.shape) == shape;
 }
 
 // The columns of both matrices, kPairedColumns of each in turns.
@@ -155,8 +154,9 @@ bool IsFast(const Graph& graph, const Node& product, const PassOptions& options)
 // Fuses a pair that the product belongs to; returns it, or nullopt if there is none.
 std::optional<Pair> FusePair(Graph& graph, const ReaderMap& readers, const Node& product) {
   for (const Pair& pair : PairsOf(graph, readers, product)) {
-    NodeSet group;
-    if (pair.columns() % kPairedColumns != 0 || !Combined(graph, readers, pair, group)) continue;
+    NodeSet group = pair.nodes;
+    if (pair.columns() % kPairedColumns != 0 || !AddCombination(graph, readers, pair, group))
+      continue;
     for (const Node* node : pair.nodes) group.erase(node);
     for (const Node* node : Rewrite(graph, product, pair)) group.insert(node);
     RemoveDeadNodes(graph);
@@ -171,6 +171,7 @@ std::optional<Pair> FusePair(Graph& graph, const ReaderMap& readers, const Node&
 
 Result<bool> FusePairedProducts(Graph& graph, const PassOptions& options, PassReport&) {
   if (!options.has_clusters) return false;
+  const bool changed = RemoveDeadNodes(graph);  // so that later only the nodes of pairs are removed
   std::vector<const Node*> products;
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kMatMul && TakesWeights(*node)) products.push_back(node.get());
@@ -184,7 +185,7 @@ Result<bool> FusePairedProducts(Graph& graph, const PassOptions& options, PassRe
     fused.insert(pair->nodes.begin(), pair->nodes.end());
     readers = Readers(graph);
   }
-  return !fused.empty();
+  return changed || !fused.empty();
 }
 
 }  // namespace fusec
