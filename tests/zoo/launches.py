@@ -161,9 +161,9 @@ def work(arguments):
     graphs = each(torch_graph)
     print(READY, end="", file=answers, flush=True)
     sys.stdin.readline()
-    for row, graph, bench in zip(rows, graphs, benches):
-        if graph:
-            row.torch_us = f"{replay_us(graph):.2f}"
+    for row, captured, bench in zip(rows, graphs, benches):
+        if captured:
+            row.torch_us = f"{replay_us(captured[0]):.2f}"
         if bench:
             row.fusec_us = f"{measured_by(arguments, bench)['device_us']['median']:.2f}"
         say(row)
@@ -242,10 +242,10 @@ def data_of(model, arguments):
     return model.data({**model.sizes[-1], "batch": arguments.batch}, seed=5)
 
 
-def replay_us(captured):
+def replay_us(graph):
+    """The microseconds of a replay of a CUDA graph of PyTorch: the median of five measurements."""
     import torch
 
-    graph = captured[0]
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     samples = []
     for _ in range(5):

@@ -27,11 +27,11 @@ import warnings
 import numpy as np
 from decoders import SIZES
 from judge import Fusec
+from launches import replay_us
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOM = 32  # rows of a cache; --room
 RUNS = 30  # of a step that is timed
-REPLAYS = 200  # of a CUDA graph that is timed
 GPT = dict(n_embd=128, n_layer=2, n_head=4, n_positions=256)
 OTHER_WIDTHS = dict(ffn_dim=256, word_embed_proj_dim=128)
 WINDOW = dict(head_dim=32, sliding_window=16)
@@ -216,11 +216,11 @@ def print_times(fusec, arguments):
 
 def by_fusec(fusec, folder, device, steps_alone=False):
     """The median milliseconds of a step; with `steps_alone`, of an artifact that takes no more than one token."""
-    flags = ["--dim", f"{token_dim(folder)}=1"] if steps_alone else []
-    compiled = compile_step(fusec, folder, device, *flags)
+    one_token = ["--dim", f"{token_dim(folder)}=1"]
+    compiled = compile_step(fusec, folder, device, *(one_token if steps_alone else []))
     if compiled.code != 0:
         sys.exit(compiled.reason)
-    timed = fusec("bench", folder / "artifact", "--device", device, *([] if steps_alone else ["--dim", f"{token_dim(folder)}=1"]), "--json")
+    timed = fusec("bench", folder / "artifact", "--device", device, *([] if steps_alone else one_token), "--json")
     if timed.code != 0:
         sys.exit(timed.reason)
     (report,) = json.loads(timed.output)
@@ -249,15 +249,7 @@ def by_torch_compile(model):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             compiled(*inputs)
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    for events in (None, (begin, end)):
-        if events:
-            begin.record()
-        for _ in range(REPLAYS):
-            graph.replay()
-    end.record()
-    torch.cuda.synchronize()
-    return {"torch.compile": begin.elapsed_time(end) / REPLAYS}
+    return {"torch.compile": replay_us(graph) / 1e3}
 
 
 def by_onnxruntime(folder, caches):

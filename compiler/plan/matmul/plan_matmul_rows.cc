@@ -51,11 +51,10 @@ class RowsPlanner : ProductPlanner {
     const CExpr size = names.Constant("warp_size", kWarpSize, "threads");
     const CExpr threads = per_column == 1 ? size : WarpsPerColumn() * size;
     if (per_column > 1) {
-      for (const char* scratch : {"scratch", "second_scratch"}) {
-        if (scratch == std::string("scratch") || is_paired_)
-          builder_.Append(Statement::Declare(
-              "__shared__ float", CExpr(scratch)[BlockSizeName(builder_) / size * most]));
-      }
+      const CExpr sums = BlockSizeName(builder_) / size * most;
+      builder_.Append(Statement::Declare("__shared__ float", CExpr("scratch")[sums]));
+      if (is_paired_)
+        builder_.Append(Statement::Declare("__shared__ float", CExpr("second_scratch")[sums]));
     }
     const CExpr neighbours = ChooseGroup(most);
     const CExpr number = neighbours.empty() ? BlockNumber() : BlockNumber() / neighbours;
