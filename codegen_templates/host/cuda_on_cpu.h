@@ -65,6 +65,7 @@ __forceinline__ T __shfl_xor_sync(unsigned, T value, int, int = 1) {
 }
 __forceinline__ bool __all_sync(unsigned, bool holds) { return holds; }
 __forceinline__ int __syncthreads_and(int holds) { return holds != 0; }
+__forceinline__ int __syncthreads_count(int holds) { return holds != 0; }
 
 // Blocks run on several CPU threads, so this is a real atomic.
 __forceinline__ int atomicCAS(int* address, int expected, int desired) {

@@ -313,15 +313,19 @@ class Rewrite {
     Value* data = node_.operand(0);
     Value* updates = node_.operand(2);
     Value* indices = node_.operand(1);
-    const std::vector<int> counted = CountedAxes(indices);
-    if (counted.size() != 1) return {};
-    const int axis = counted[0];
+    const std::vector<int> counted = CountedAxes(indices), places = CountedAxes(data);
     const bool is_elements = node_.kind == Kind::kScatterElements;
-    if (is_elements && axis != node_.Int("axis")) return {};
-    if (IsCounted(data->type.shape)) {
-      if (!is_elements || CountedAxes(data) != counted) return {};
-      indices = WithinCount(indices, data->type.shape[axis]);
+    if (counted.size() > 1 || places.size() > 1) return {};
+    if (is_elements && !counted.empty() && counted[0] != node_.Int("axis")) return {};
+    if (!places.empty()) {
+      const bool has_axis = is_elements
+                                ? places[0] == node_.Int("axis")
+                                : places[0] == 0 && indices->type.shape.back().IsConstant(1);
+      if (!has_axis) return {};
+      indices = WithinCount(indices, data->type.shape[places[0]]);
     }
+    if (counted.empty()) return Again({data, indices, updates});
+    const int axis = counted[0];
     indices = Indices(indices);
     if (indices == nullptr) return {};
     const std::string& reduction = node_.Get<std::string>("reduction");

@@ -12,6 +12,7 @@
 #include "compiler/import/model_inputs.h"
 #include "compiler/import/names.h"
 #include "compiler/import/onnx_reader.h"
+#include "compiler/import/segment_pattern.h"
 #include "compiler/import/weight_match.h"
 #include "compiler/support/terminal.h"
 
@@ -205,6 +206,7 @@ Result<ImportedModel> ImportWith(const std::string& path, ImportOptions options,
   FUSEC_ASSIGN(OnnxFile onnx, ReadOnnx(path));
   TieDimsInPlace(onnx.model.graph(), options);
   FUSEC_TRY(InlineFunctions(onnx.model, path));
+  RecognizeSegments(*onnx.model.mutable_graph());
 
   auto graph = std::make_unique<Graph>();
   graph->RememberNames();

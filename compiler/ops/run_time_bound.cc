@@ -1,5 +1,6 @@
 #include "compiler/ops/run_time_bound.h"
 
+#include <algorithm>
 #include <deque>
 
 #include "compiler/ir/symbolic_contents.h"
@@ -195,6 +196,42 @@ std::optional<Expr> UpperBound(const Value* value, const ImportContext& context)
 
 std::optional<Expr> LowerBound(const Value* value, const ImportContext& context) {
   return Bounds(context, Side::kLower).Of(value);
+}
+
+namespace {
+
+// Appends the elements of `sizes` to `found`. False if one of them has no bound.
+bool AddSizes(ImportContext& context, Value* sizes, Exprs& found) {
+  if (const auto known = KnownContents(sizes, context)) {
+    found.insert(found.end(), known->begin(), known->end());
+    return true;
+  }
+  const Node* node = sizes->producer;
+  if (node != nullptr && node->kind == OpKind::kConcat) {
+    return std::all_of(node->operands.begin(), node->operands.end(),
+                       [&](Value* part) { return AddSizes(context, part, found); });
+  }
+  const std::optional<int64_t> count = sizes->type.ElementCount().AsConstant();
+  const std::optional<Expr> bound = UpperBound(sizes, context);
+  if (!count || !bound) return false;
+  const Expr most = Max(*bound, Expr(0), context.ranges());
+  const std::optional<Expr> least = LowerBound(sizes, context);
+  Formula f(context);
+  if (!least || !context.ranges().ProvenNonNegative(*least))
+    sizes = f.Make(OpKind::kMax, {sizes, f.Number(0, sizes->type.dtype)});
+  for (int64_t k = 0; k < *count; ++k)
+    found.push_back(context.RunTimeCount(sizes, static_cast<int>(k), most));
+  return true;
+}
+
+}  // namespace
+
+Result<Exprs> SizesOrCounts(ImportContext& context, int i, const std::string& what) {
+  Result<Exprs> known = context.SymbolicInts(i, what);
+  Value* sizes = context.input(i);
+  Exprs found;
+  const bool is_vector = sizes != nullptr && sizes->type.rank() == 1;
+  return known || !is_vector || !AddSizes(context, sizes, found) ? known : std::move(found);
 }
 
 std::optional<Expr> KnownDifference(const Value* a, const Value* b, const ImportContext& context) {

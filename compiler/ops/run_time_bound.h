@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "compiler/import/import_context.h"
 
@@ -15,6 +16,10 @@ std::optional<Exprs> KnownContents(const Value* value, const ImportContext& cont
 std::optional<Expr> UpperBound(const Value* value, const ImportContext& context);
 // A lower bound, in the same way.
 std::optional<Expr> LowerBound(const Value* value, const ImportContext& context);
+
+// The elements of operand `i` of an ONNX node, a vector of sizes, each of which may be run-time data
+// that has a bound: a run-time count, at least 0. `what` names the operand in errors.
+Result<Exprs> SizesOrCounts(ImportContext& context, int i, const std::string& what);
 
 // `a` - `b`, each one integer, if the difference does not depend on run-time data even though `a`
 // and `b` may: for example the end `past + length` and the start `past` of a range.

@@ -24,8 +24,9 @@ int64_t SliceBound(int64_t bound, int64_t count) {
 // first = starts[b] and last = ends[b] are the bounds of a slice (negative ones count from the end,
 // and out-of-range ones are clamped). result[b, c..] = the sum, mean or max, by `mode`, of x[k,
 // c..] over first <= k < last. Without ends, a bag ends where the next one starts, and the last bag
-// ends with the last row. For an empty bag the sum and mean are 0 and the maximum is minus
-// infinity; with `zero_if_empty` the result is 0 if the bounds as given are equal.
+// ends with the last row. Integers can only be summed. For an empty bag the sum and mean are 0 and
+// the maximum is minus infinity; with `zero_if_empty` the result is 0 if the bounds as given are
+// equal.
 struct SegmentReduceOp {
   static constexpr AttributeSpec kAttributes[] = {{"mode", "sum|mean|max"},
                                                   {"zero_if_empty", "int"}};
@@ -33,9 +34,11 @@ struct SegmentReduceOp {
     const TensorType& x = context.operand(0);
     const TensorType& starts = context.operand(1);
     const TensorType& ends = context.operand(context.has_operand(2) ? 2 : 1);
-    if (!IsFloat(x.dtype) || x.rank() == 0) {
-      return ModelError(
-          fmt::format("the rows are {}, expected floats of rank 1 or more", x.ToString()));
+    const auto& mode = std::get<std::string>(context.attributes.at("mode"));
+    const bool are_numbers = IsFloat(x.dtype) || (mode == "sum" && IsInteger(x.dtype));
+    if (!are_numbers || x.rank() == 0) {
+      return ModelError(fmt::format("the rows are {}, expected {} of rank 1 or more", x.ToString(),
+                                    mode == "sum" ? "numbers" : "floats"));
     }
     for (const TensorType* bounds : {&starts, &ends}) {
       if (!IsInteger(bounds->dtype) || bounds->rank() != 1) {
@@ -63,6 +66,11 @@ struct SegmentReduceOp {
       const int64_t first = SliceBound(context.input(1).ints[bag], x.dims[0]);
       const int64_t last = SliceBound(End(context, bag), x.dims[0]);
       for (int64_t c = 0; c < columns && output.element_count() > 0; ++c) {
+        if (IsInteger(x.dtype)) {
+          int64_t& sum = output.ints[bag * columns + c];
+          for (int64_t k = first; k < last; ++k) sum += x.ints[k * columns + c];
+          continue;
+        }
         double folded = mode == "max" ? -kInfinity : 0;
         for (int64_t k = first; k < last; ++k) {
           const double element = x.reals[k * columns + c];
@@ -76,6 +84,7 @@ struct SegmentReduceOp {
         output.reals[bag * columns + c] = is_zero ? 0 : folded;
       }
     }
+    output.WrapInts();
     return {};
   }
   static int64_t End(const ReferenceContext& context, int64_t bag) {
@@ -122,7 +131,7 @@ struct SegmentReduceOp {
     }
     if (node.Int("zero_if_empty") != 0) {
       text = fmt::format("{} == {} ? {} : {}", given[0].text(), given[1].text(),
-                         CLiteral(0.0, dtype), text);
+                         IsFloat(dtype) ? CLiteral(0.0, dtype) : CLiteral(0, dtype), text);
     }
     return text == folded.text() ? folded : context.Let(text, dtype);
   }

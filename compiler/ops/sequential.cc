@@ -1,4 +1,4 @@
-// Ops whose elements must be processed in order: cumsum, cumprod, top_k, scatter.
+// Ops whose elements must be processed in order: cumsum, cumprod, scatter.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,46 +7,15 @@
 
 #include "compiler/ir/element_sources.h"
 #include "compiler/ir/in_place.h"
+#include "compiler/ir/sorted_parts.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
-#include "compiler/ops/places.h"
-#include "compiler/ops/run_time_bound.h"
+#include "compiler/ops/line_places.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
 namespace {
-
-// The lines of a tensor along one axis: element j of line l is at starts[l] + j * stride.
-struct Lines {
-  Lines(ArrayRef<int64_t> dims, int64_t axis) : length(dims[axis]) {
-    const auto product = [&](int64_t begin, int64_t end) {
-      return std::accumulate(dims.begin() + begin, dims.begin() + end, int64_t{1},
-                             std::multiplies<>());
-    };
-    stride = product(axis + 1, static_cast<int64_t>(dims.size()));
-    for (int64_t outer = 0; outer < product(0, axis); ++outer) {
-      for (int64_t inner = 0; inner < stride; ++inner) {
-        starts.push_back(outer * length * stride + inner);
-      }
-    }
-  }
-  int64_t length = 0;
-  int64_t stride = 1;
-  std::vector<int64_t> starts;
-};
-
-// a < b in the order of the dtype, with NaN above everything.
-bool IsLess(const ReferenceTensor& tensor, int64_t a, int64_t b) {
-  if (IsFloat(tensor.dtype)) {
-    const double x = tensor.reals[a], y = tensor.reals[b];
-    return std::isnan(y) ? !std::isnan(x) : x < y;
-  }
-  if (tensor.dtype == Dtype::kU64) {
-    return static_cast<uint64_t>(tensor.ints[a]) < static_cast<uint64_t>(tensor.ints[b]);
-  }
-  return tensor.ints[a] < tensor.ints[b];
-}
 
 double ReduceReal(const std::string& reduction, double old, double update) {
   if (reduction == "add") return old + update;
@@ -171,7 +140,7 @@ struct RunningFold {
   }
   template <class T>
   static void FoldLine(const std::vector<T>& from, std::vector<T>& to, int64_t start,
-                       const Lines& lines, bool exclusive, bool reverse) {
+                       const LinePlaces& lines, bool exclusive, bool reverse) {
     T total = kIsSum ? 0 : 1;
     for (int64_t j = 0; j < lines.length; ++j) {
       const int64_t place = start + (reverse ? lines.length - 1 - j : j) * lines.stride;
@@ -185,7 +154,7 @@ struct RunningFold {
     ReferenceTensor& output = context.output();
     const bool exclusive = context.node.Int("exclusive") != 0;
     const bool reverse = context.node.Int("reverse") != 0;
-    const Lines lines(input.dims, context.node.Int("axis"));
+    const LinePlaces lines(input.dims, context.node.Int("axis"));
     for (int64_t start : lines.starts) {
       if (IsFloat(input.dtype)) {
         FoldLine(input.reals, output.reals, start, lines, exclusive, reverse);
@@ -204,110 +173,13 @@ FUSEC_DEFINE_OP(CumProd)
 struct CumSumOp : RunningFold<OpKind::kCumSum> {};
 FUSEC_DEFINE_OP(CumSum)
 
-// The k largest (or smallest) elements along `axis`, in order, and their indices. Of equal elements
-// the lower index comes first; NaN counts as larger than everything. With sorted = 0 ONNX allows
-// any order; the result is sorted all the same.
-struct TopKOp {
-  static constexpr AttributeSpec kAttributes[] = {
-      {"axis", "int"}, {"k", "dims"}, {"largest", "int"}, {"sorted", "int"}};
-  static Result<void> Import(ImportContext& context) {
-    FUSEC_ASSIGN(const int64_t axis,
-                 ImportAxis(context, context.Int("axis", -1), context.input(0)->type.rank()));
-    const int64_t largest = context.Int("largest", 1) != 0 ? 1 : 0;
-    const int64_t sorted = context.Int("sorted", 1) != 0 ? 1 : 0;
-    Attributes attributes = {{"axis", axis}, {"largest", largest}, {"sorted", sorted}};
-    if (context.Has("k")) {  // before opset 10
-      attributes["k"] = Exprs{context.Int("k", 0)};
-    } else if (Result<Exprs> k = context.SymbolicInts(1, "k")) {
-      attributes["k"] = *std::move(k);
-    } else {
-      return ImportFirst(context, std::move(attributes));
-    }
-    return context.AddNode(OpKind::kTopK, {context.input(0)}, std::move(attributes));
-  }
-  // TopK whose k is run-time data: a TopK of the largest possible k (the whole axis, unless the ops
-  // that compute k give a bound), of which the first k elements are taken. If k exceeds that or is
-  // negative, the indices of the taken elements are out of range, which fails the run.
-  static Result<void> ImportFirst(ImportContext& context, Attributes attributes) {
-    const int64_t axis = std::get<int64_t>(attributes["axis"]);
-    const Expr& rows = context.input(0)->type.shape[axis];
-    Value* k = context.input(1);
-    if (!k->type.ElementCount().IsConstant(1)) {
-      return context.Fail("k is " + k->type.ToString() + ", expected 1 element");
-    }
-    const std::optional<Expr> bound = UpperBound(k, context), least = LowerBound(k, context);
-    const Ranges& ranges = context.ranges();
-    const bool is_bound = bound && ranges.ProvenNonNegative(rows - *bound);
-    const Expr most = is_bound ? *bound : rows;
-    attributes["k"] = Exprs{most};
-    Formula f(context);
-    Value* count = f.Cast(f.Reshape(k, {}), Dtype::kI64);
-    Value* zero = f.Number(0, Dtype::kI64);
-    Value* is_wrong = f.Make(OpKind::kOr, {f.Make(OpKind::kLess, {count, zero}),
-                                           f.Make(OpKind::kGreater, {count, SizeOf(f, most)})});
-    const bool is_known = is_bound && least && ranges.ProvenNonNegative(*least);
-    if (!is_known) count = f.Where(is_wrong, SizeOf(f, most), count);
-    FUSEC_ASSIGN(Node * all,
-                 context.builder().Add(OpKind::kTopK, {context.input(0)}, std::move(attributes)));
-    const Expr length = context.RunTimeCount(f.Reshape(count, {1}), 0, most);
-    Value* place = f.Iota(0, length);
-    if (!is_known) {
-      place =
-          f.Make(OpKind::kWhere, {is_wrong, SizeOf(f, most), place}, {}, "places_by_" + k->name);
-    }
-    const auto first = [&](int result) {
-      Value* sorted = all->result(result);
-      return is_known ? f.Gather(sorted, place, axis) : f.GatherOrFail(sorted, place, axis);
-    };
-    return f.Finish({first(0), first(1)});
-  }
-  static InferResult Infer(const InferContext& context) {
-    TensorType values = context.operand(0);
-    const int64_t axis = context.Int("axis");
-    FUSEC_TRY(CheckAxis(axis, values.rank()));
-    FUSEC_TRY(CheckCount("k", context.Dims("k").size(), 1));
-    const Expr& k = context.Dims("k")[0];
-    if (!context.ranges.ProvenNonNegative(k) ||
-        !context.ranges.ProvenNonNegative(values.shape[axis] - k)) {
-      return SizeTooSmall(fmt::format("k is {}, but axis {} is only known to have {} elements",
-                                      k.ToString(), axis, values.shape[axis].ToString()),
-                          k, values.shape[axis]);
-    }
-    values.shape[axis] = k;
-    TensorType indices{Dtype::kI64, values.shape};
-    return std::vector<TensorType>{std::move(values), std::move(indices)};
-  }
-  static Result<void> Reference(ReferenceContext& context) {
-    const ReferenceTensor& input = context.input(0);
-    const int64_t axis = context.node.Int("axis");
-    const bool largest = context.node.Int("largest") != 0;
-    const Lines from(input.dims, axis);
-    const Lines to(context.output(0).dims, axis);
-    for (size_t line = 0; line < to.starts.size(); ++line) {
-      std::vector<int64_t> order(from.length);
-      std::iota(order.begin(), order.end(), int64_t{0});
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-        const int64_t at_a = from.starts[line] + a * from.stride;
-        const int64_t at_b = from.starts[line] + b * from.stride;
-        return largest ? IsLess(input, at_b, at_a) : IsLess(input, at_a, at_b);
-      });
-      for (int64_t j = 0; j < to.length; ++j) {
-        const int64_t place = to.starts[line] + j * to.stride;
-        CopyElement(input, from.starts[line] + order[j] * from.stride, context.output(0), place);
-        context.output(1).ints[place] = order[j];
-      }
-    }
-    return {};
-  }
-  static std::optional<Expr> OperandLimit(const LimitContext& context) { return context.limit; }
-};
-FUSEC_DEFINE_OP(TopK)
-
 // result = data; then for every i in order, with j equal to i except that j_axis = indices[i]:
 // result[j] = reduction(result[j], updates[i]).
 struct ScatterElementsOp {
-  static constexpr AttributeSpec kAttributes[] = {
-      {"axis", "int"}, {"reduction", "none|add|mul|max|min"}, {kInPlace, "int", true}};
+  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"},
+                                                  {"reduction", "none|add|mul|max|min"},
+                                                  {kInPlace, "int", true},
+                                                  {kDistinct, "int", true}};
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", 0), context.input(0)->type.rank()));

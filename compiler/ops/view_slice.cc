@@ -8,6 +8,7 @@
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
 #include "compiler/ops/places.h"
+#include "compiler/ops/run_time_bound.h"
 #include "compiler/ops/slice_bounds.h"
 #include "compiler/ops/view_support.h"
 
@@ -382,7 +383,7 @@ struct ExpandOp {
   static constexpr AttributeSpec kAttributes[] = {{"shape", "dims"}};
   static Result<void> Import(ImportContext& context) {
     const bool is_fill = context.onnx_op() == "ConstantOfShape";
-    FUSEC_ASSIGN(Shape shape, context.SymbolicInts(is_fill ? 0 : 1, "shape"));
+    FUSEC_ASSIGN(Shape shape, SizesOrCounts(context, is_fill ? 0 : 1, "shape"));
     for (size_t i = 0; i < shape.size(); ++i) {
       const std::optional<int64_t> number = shape[i].AsConstant();
       if (number && *number < 0) {
@@ -425,7 +426,7 @@ struct TileOp {
   static constexpr AttributeSpec kAttributes[] = {{"repeats", "ints"}};
   static Result<void> Import(ImportContext& context) {
     Value* data = context.input(0);
-    FUSEC_ASSIGN(const Exprs repeats, context.SymbolicInts(1, "repeats"));
+    FUSEC_ASSIGN(const Exprs repeats, SizesOrCounts(context, 1, "repeats"));
     if (repeats.size() != data->type.shape.size()) {
       return context.Fail(fmt::format("repeats has {} values, but the rank is {}", repeats.size(),
                                       data->type.rank()));

@@ -26,6 +26,8 @@ inline constexpr int64_t kFewRowsOfSlots = 16, kManyRowsOfSlots = 64, kMostColum
 // clusters, and for short sums or many columns.
 int ClusterOfSlots(const Node& slot_matmul, const PlanOptions& options);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
+// Sorts, merges of sorted parts and searches in them.
+KernelPlan PlanSort(const Node& region, KernelBuilder& builder);
 // recurrence: the steps of a GRU, LSTM or RNN layer.
 KernelPlan PlanRecurrence(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 

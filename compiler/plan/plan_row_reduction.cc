@@ -72,7 +72,6 @@ class RowReductionPlanner {
     const auto any = [&](const auto& is_it) {
       return std::any_of(reducers_.begin(), reducers_.end(), is_it);
     };
-    if (any([](const Node* node) { return IsArg(*node); })) return Team::kThread;
     switch (builder_.shape().team) {
       case LaunchShape::Team::kThread:
         return Team::kThread;
@@ -367,7 +366,7 @@ class RowReductionPlanner {
     const Value* result = reducer.result();
     Scalar scalar{total, result->type.dtype};
     if (IsArg(reducer)) {
-      scalar.value = position;
+      scalar.value = BestOfTeam(reducer, total, position);
     } else if (walk_->team() == Team::kWarp) {
       builder_.Use("block_reduce.cuh");
       builder_.Assign(total, Call(Template("WarpReduce", {fold.how}), {total}));
@@ -379,6 +378,22 @@ class RowReductionPlanner {
     if (reducer.kind == OpKind::kReduceMean)
       scalar.value = WriteMean(builder_, reducer, total, Product(reduced_), RowWalk::Length());
     lowering_.Bind(result, ResultIndex(reducer), scalar);
+  }
+
+  // The position of the best element of the row; `best` and `position` are those of one thread.
+  CExpr BestOfTeam(const Node& reducer, const CExpr& best, const CExpr& position) {
+    if (walk_->team() == Team::kThread) return position;
+    builder_.Use("block_reduce.cuh");
+    builder_.Use("block_best.cuh");
+    const bool is_warp = walk_->team() == Team::kWarp;
+    const CExpr is_max = reducer.kind == OpKind::kArgMax ? "true" : "false";
+    const CExpr is_last = reducer.Int("select_last_index") != 0 ? "true" : "false";
+    std::vector<CExpr> arguments = {best, position};
+    if (!is_warp)
+      arguments.push_back(Scratch("Best<" + std::string(CTypeName(FoldDtype(reducer))) + ">"));
+    const CExpr how = Template(is_warp ? "WarpBest" : "BlockBest", {is_max, is_last});
+    builder_.Assign(position, Call(how, std::move(arguments)).Dot("at"));
+    return position;
   }
 
   // Shared memory for block-wide folds of `type`, one array per type.

@@ -1,35 +1,26 @@
+#include <algorithm>
+
 #include "compiler/ir/c_text.h"
+#include "compiler/ir/sorted_parts.h"
 #include "compiler/kernel/fold.h"
-#include "compiler/kernel/idioms.h"
-#include "compiler/plan/plan_region.h"
+#include "compiler/plan/line_writer.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
 
 namespace {
 
-// Scans, sorts and scatters: one thread processes each line along the op's axis in order, so that
-// results do not depend on how threads are scheduled. A region of this kind has exactly one node.
-class SequentialPlanner {
+// Scans and scatters: one thread processes each line along the op's axis in order, or a block takes
+// its elements in a fixed order, so that results do not depend on how threads are scheduled.
+class SequentialPlanner : LineWriter {
  public:
-  SequentialPlanner(const Node& region, KernelBuilder& builder)
-      : region_(region),
-        builder_(builder),
-        lowering_(region, builder),
-        node_(*region.body->nodes.back()) {}
+  SequentialPlanner(const Node& region, KernelBuilder& builder) : LineWriter(region, builder) {}
 
   KernelPlan Plan() {
-    ChooseIndexType(region_, builder_);
-    type_ = builder_.plan().index_type;
-    // Each thread stores the elements of its own line one by one, and scatters load them again.
-    builder_.plan().outputs_in_device_memory = true;
     switch (node_.kind) {
       case OpKind::kCumProd:
       case OpKind::kCumSum:
         PlanRunningFold();
-        break;
-      case OpKind::kTopK:
-        PlanTopK();
         break;
       case OpKind::kScatterElements:
         PlanScatterElements();
@@ -45,47 +36,85 @@ class SequentialPlanner {
   }
 
  private:
-  // Chooses one thread per line; `lines` are the dims other than the axis. Returns the coordinates
-  // of the line whose number is the local `variable`.
-  Exprs OpenLines(ShapeRef lines, const std::string& variable = "row",
-                  const std::string& line = "line", const std::string& where = "along the axis") {
-    const Expr count = Product(lines);
+  // Whether a block works on each line, which then has enough elements for it.
+  bool IsBlockScan() const {
+    constexpr int64_t kShortLine = 32;
+    constexpr int64_t kManyLines = 4096;  // enough for a thread each, which read side by side
+    const Shape& shape = node_.operand(0)->type.shape;
+    const auto axis = static_cast<size_t>(node_.Int("axis"));
+    const auto lines = builder_.ranges().IntervalOf(Product(Without(shape, node_.Int("axis"))));
+    return !is_cpu() && builder_.ranges().IntervalOf(shape[axis]).high > kShortLine &&
+           (axis + 1 == shape.size() || lines.low < kManyLines);
+  }
+
+  // A block takes as many elements of a line at a time as it has threads.
+  void PlanBlockScan() {
+    constexpr int64_t kWarp = 32, kMostThreads = 512, kOwn = 4;
+    const bool is_sum = node_.kind == OpKind::kCumSum;
+    const Value* x = node_.operand(0);
+    const int64_t axis = node_.Int("axis");
+    const Expr length = x->type.shape[axis];
+    const Dtype dtype = x->type.dtype;
+    const Shape lines = Without(x->type.shape, axis);
+    const int wanted = builder_.shape().block_size;
+    const int64_t all = builder_.ranges().IntervalOf(length).high;
     KernelPlan& plan = builder_.plan();
-    const bool cpu = builder_.target() == TargetKind::kCpu;
-    plan.block_size = cpu ? 1 : GpuBlockSize(builder_);
-    plan.blocks = CeilDiv(count, plan.block_size, builder_.ranges());
-    plan.launch_in_words = "one thread per " + line + " " + where;
-    const CExpr block = BlockNumber(builder_);
-    builder_.AppendLet(variable, cpu ? block : block * BlockSizeName(builder_) + "threadIdx.x");
-    builder_.AppendIf(variable >= builder_.Write(count, CountOf(line + "s", where)), "return");
-    builder_.DefineVariable(variable, 0, count - 1);
-    return Coordinates(builder_, Variable(variable), lines, variable);
-  }
-
-  static Shape Without(ShapeRef shape, int64_t axis) {
-    Shape lines(shape);
-    lines.erase(lines.begin() + axis);
-    return lines;
-  }
-  static Exprs Insert(Exprs line, int64_t axis, const Expr& at) {
-    line.insert(line.begin() + axis, at);
-    return line;
-  }
-
-  void OpenLoop(const std::string& variable, const Expr& extent) {
+    plan.block_size =
+        wanted > 0 ? wanted : static_cast<int>(std::min(CeilDiv(all, kWarp) * kWarp, kMostThreads));
+    plan.blocks = Product(lines);
+    plan.launch_in_words = "one block per line along the axis";
+    builder_.Use("block_reduce.cuh");
+    builder_.Use("block_scan.cuh");
+    builder_.AppendLet("row", "blockIdx.x");
+    builder_.DefineVariable("row", 0, plan.blocks - 1);
+    const Exprs line = Coordinates(builder_, Variable("row"), lines, "row");
+    const std::string type = CTypeName(dtype);
+    const CExpr warps =
+        builder_.expressions().Constant("warps", plan.block_size / kWarp, "of a block");
+    builder_.Append(Statement::Declare(CExpr::Type("__shared__ " + type), CExpr("folds")[warps]));
+    builder_.Comment(is_sum ? "cumsum: the running total of a line goes from thread to thread"
+                            : "cumprod: the running product of a line goes from thread to thread");
+    const std::string total = is_sum ? "total" : "product";
+    builder_.Declare(type, total, Literal(is_sum ? 0 : 1, dtype));
+    const CExpr count = builder_.Write(length, Extent(x, axis));
+    const CExpr own =
+        builder_.expressions().Constant("own", kOwn, "consecutive elements of a thread");
     builder_.Open();
-    builder_.DefineVariable(variable, 0, extent - 1);
-  }
-  void CloseLoop(const std::string& variable, const Expr& extent, const SizeNames& names) {
-    builder_.CloseFor(LoopHeader(builder_, variable, 0, builder_.Write(extent, names)));
-  }
-  // The name of the extent of an axis.
-  SizeNames Extent(const Value* value, int64_t axis) const {
-    const std::string name = NameOf(builder_, lowering_.Outside(value));
-    return Only(ExtentOf(name, value->type.shape, static_cast<size_t>(axis)));
+    builder_.DefineVariable("first", 0, length - 1);
+    builder_.Append(Statement::Declare(CExpr::Type(type), CExpr("elements")[own]));
+    builder_.Declare(type, "own_" + total, Literal(is_sum ? 0 : 1, dtype));
+    const CExpr element = CExpr("elements")["i"];
+    const auto combined = [&](const CExpr& a, const CExpr& b) { return is_sum ? a + b : a * b; };
+    const auto for_own = [&](function_ref<void(const Exprs&)> inside, function_ref<void()> behind) {
+      builder_.Open();
+      builder_.AppendLet("k", "first" + CExpr("threadIdx.x") * own + "i");
+      if (behind) builder_.Assign(element, Literal(is_sum ? 0 : 1, dtype));
+      builder_.Open(/*is_branch=*/true);
+      const Expr k = builder_.DefineVariable("k", 0, length - 1);
+      inside(Insert(line, axis, node_.Int("reverse") ? length - 1 - k : k));
+      builder_.CloseIf("k" < count);
+      if (behind) behind();
+      builder_.CloseFor(IntLoopHeader("i", 0, "i" < own), "#pragma unroll");
+    };
+    for_own(
+        [&](const Exprs& index) { builder_.Assign(element, lowering_.Evaluate(x, index).value); },
+        [&] { builder_.Assign("own_" + total, combined("own_" + total, element)); });
+    builder_.Declare(type, "running",
+                     Call(Template("BlockScan", {is_sum ? "SumOf" : "ProductOf"}),
+                          {"own_" + total, total, "folds"}));
+    for_own(
+        [&](const Exprs& index) {
+          const bool excludes = node_.Int("exclusive") != 0;
+          if (excludes) lowering_.Store(0, index, {"running", dtype});
+          builder_.Assign("running", combined("running", element));
+          if (!excludes) lowering_.Store(0, index, {"running", dtype});
+        },
+        nullptr);
+    builder_.CloseFor(LoopHeader(builder_, "first", 0, count, own * BlockSizeName(builder_)));
   }
 
   void PlanRunningFold() {
+    if (IsBlockScan()) return PlanBlockScan();
     const bool is_sum = node_.kind == OpKind::kCumSum;
     const Value* x = node_.operand(0);
     const int64_t axis = node_.Int("axis");
@@ -111,55 +140,6 @@ class SequentialPlanner {
       lowering_.Store(0, index, {total, dtype});
     }
     CloseLoop("k", length, Extent(x, axis));
-  }
-
-  // The k best elements in order: each round takes the best of the elements that come after the one
-  // taken last. Ties go to the lower index.
-  void PlanTopK() {
-    const Value* x = node_.operand(0);
-    const int64_t axis = node_.Int("axis");
-    const Expr length = x->type.shape[axis];
-    const Expr count = node_.result(0)->type.shape[axis];
-    const Dtype dtype = x->type.dtype;
-    const std::string type = CTypeName(dtype);
-    // Whether `a` comes before `b` in the result, regardless of their positions. NaN is the
-    // largest.
-    const auto precedes = [&](const CExpr& a, const CExpr& b) {
-      const bool largest = node_.Int("largest") != 0;
-      if (!IsFloat(dtype)) return largest ? a > b : a < b;
-      builder_.Use("order.cuh");
-      return largest ? Call("IsAbove", {a, b}) : Call("IsAbove", {b, a});
-    };
-    const auto line = OpenLines(Without(x->type.shape, axis));
-    builder_.Comment(
-        "top_k: each round takes the best element that comes after the one taken last");
-    const std::string taken = builder_.Unique("taken"), taken_at = builder_.Unique("taken_at");
-    const std::string best = builder_.Unique("best"), best_at = builder_.Unique("best_at");
-    builder_.Declare(type, taken, Literal(0, dtype));
-    builder_.Declare(type_, taken_at, -1);
-    OpenLoop("k", count);
-    builder_.Declare(type, best, Literal(0, dtype));
-    builder_.Declare(type_, best_at, -1);
-    OpenLoop("column", length);
-    const Scalar element = lowering_.Evaluate(x, Insert(line, axis, Variable("column")));
-    const CExpr& e = element.value;
-    const CExpr column = "column", none = 0;
-    const CExpr is_left = builder_.Let("bool", "is_left",
-                                       Or(Or(taken_at < none, precedes(taken, e)),
-                                          And(Not(precedes(e, taken)), column > taken_at)));
-    builder_.Append(
-        Statement::If(And(is_left, Or(best_at < none, precedes(e, best))),
-                      {Statement::Assign(best, e), Statement::Assign(best_at, column)}));
-    CloseLoop("column", length, Extent(x, axis));
-    builder_.Assign(taken, best);
-    builder_.Assign(taken_at, best_at);
-    const auto place = Insert(line, axis, Variable("k"));
-    const Scalar results[] = {{best, dtype}, {best_at, Dtype::kI64}};
-    const auto& outputs = region_.body->outputs;  // values, positions or both, if they are used
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      lowering_.Store(static_cast<int>(i), place, results[outputs[i]->result_index]);
-    }
-    CloseLoop("k", count, Only({0, "best_count", "elements taken per line"}));
   }
 
   // `place` = how(place, update)
@@ -195,7 +175,57 @@ class SequentialPlanner {
                  builder_.Write(at, PlaceIn(NameOf(builder_, outside), tensor->type.shape))});
   }
 
+  // Writes all updates at once, since no two of them go to one place: one thread for each if they
+  // fill the lines; else a block copies a line first.
+  void PlanDistinctScatter() {
+    constexpr int64_t kWarp = 32, kMostThreads = 512;
+    const Value *x = node_.operand(0), *indices = node_.operand(1), *updates = node_.operand(2);
+    const int64_t axis = node_.Int("axis");
+    const Expr length = x->type.shape[axis], count = indices->type.shape[axis];
+    const Shape lines = Without(indices->type.shape, axis);
+    const auto write = [&](const Exprs& source) {
+      const Scalar data = lowering_.Evaluate(indices, source);
+      const Expr position = Linearize(source, indices->type.shape, builder_.ranges());
+      const std::string at =
+          builder_.Let(type_, "target", CheckedIndex(data, axis, indices, position));
+      Exprs place = source;
+      place[axis] = SetVariable(builder_.ranges(), at, 0, length - 1);
+      const Scalar update = lowering_.Evaluate(updates, source);
+      builder_.Assign(ResultAt(place), ToMemory(update.value, x->type.dtype));
+    };
+    if (length == count) {
+      const Exprs source = OpenLines(indices->type.shape, "row", "update", "of all lines");
+      builder_.Comment("scatter_elements: the updates fill the lines");
+      return write(source);
+    }
+    KernelPlan& plan = builder_.plan();
+    const int64_t all = builder_.ranges().IntervalOf(length).high;
+    plan.block_size = static_cast<int>(std::min(CeilDiv(all, kWarp) * kWarp, kMostThreads));
+    plan.blocks = Product(lines);
+    plan.launch_in_words = "one block per line along the axis";
+    builder_.AppendLet("row", BlockNumber(builder_));
+    const Exprs line =
+        Coordinates(builder_, builder_.DefineVariable("row", 0, plan.blocks - 1), lines, "row");
+    const auto for_threads = [&](const std::string& variable, const Expr& extent,
+                                 const Value* value, function_ref<void(const Exprs&)> body) {
+      OpenLoop(variable, extent);
+      body(Insert(line, axis, Variable(variable)));
+      builder_.CloseFor(LoopHeader(builder_, variable, "threadIdx.x",
+                                   builder_.Write(extent, Extent(value, axis)),
+                                   BlockSizeName(builder_)));
+    };
+    builder_.Comment("scatter_elements: copy the line, then write the updates");
+    for_threads("column", length, x, [&](const Exprs& place) {
+      lowering_.Store(0, place, lowering_.Evaluate(x, place));
+    });
+    builder_.AppendCall(Call("__syncthreads", {}));
+    for_threads("k", count, indices, write);
+  }
+
   void PlanScatterElements() {
+    const bool is_whole = Without(node_.operand(0)->type.shape, node_.Int("axis")) ==
+                          Without(node_.operand(1)->type.shape, node_.Int("axis"));
+    if (!is_cpu() && node_.Has(kDistinct) && is_whole) return PlanDistinctScatter();
     const Value* x = node_.operand(0);
     const Value* indices = node_.operand(1);
     const Value* updates = node_.operand(2);
@@ -277,17 +307,19 @@ class SequentialPlanner {
     CloseLoop("k", count,
               tuples.size() == 1 ? Extent(indices, 0) : Only({0, "updates", "all updates"}));
   }
-
-  const Node& region_;
-  KernelBuilder& builder_;
-  RegionLowering lowering_;
-  const Node& node_;
-  std::string type_;
 };
 
 }  // namespace
 
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder) {
+  switch (region.body->nodes.back()->kind) {
+    case OpKind::kLowerBounds:
+    case OpKind::kMergeSorted:
+    case OpKind::kTopK:
+      return PlanSort(region, builder);
+    default:
+      break;
+  }
   return SequentialPlanner(region, builder).Plan();
 }
 

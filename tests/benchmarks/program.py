@@ -9,18 +9,19 @@ from pathlib import Path
 FUSEC = os.environ.get("FUSEC", str(Path(__file__).resolve().parents[2] / "build" / "fusec"))
 
 
-def said(*command):
-    """The output of a fusec command; ends the benchmark if the command fails."""
-    result = subprocess.run([FUSEC, *map(str, command)], stdout=subprocess.PIPE, text=True)
+def said(*command, program=FUSEC, timeout=None):
+    """The output of a fusec command; ends the benchmark if the command fails. Raises TimeoutExpired after `timeout` seconds."""
+    result = subprocess.run([program, *map(str, command)], stdout=subprocess.PIPE, text=True, timeout=timeout)
     if result.returncode != 0:
         sys.exit(f"fusec {command[0]} failed with exit code {result.returncode}")
     return result.stdout
 
 
-def benched(artifact, *flags, device=""):
-    """Runs `fusec bench`; returns the median microseconds of a run on the device (on a CPU, of the whole call), and the report."""
+def benched(artifact, *flags, device="", **how):
+    """Runs `fusec bench`; returns the median microseconds of a run on the device (on a CPU, of the whole call), and the report.
+    `how` is for `said`."""
     chosen = ["--device", device] if device else []
-    (report,) = json.loads(said("bench", artifact, *flags, "--json", *chosen))
+    (report,) = json.loads(said("bench", artifact, *flags, "--json", *chosen, **how))
     times = report.get("device_us") or report["call_us"]
     return times["median"] if isinstance(times, dict) else times, report
 

@@ -369,18 +369,18 @@ void FusecSyncThreads() { Block::Current().SyncThreads(); }
 
 void FusecSyncWarp(unsigned) { Block::Current().SyncWarp(); }
 
-// Whether `holds` is nonzero for all threads of the block, none of which may have exited.
-int FusecAllOfBlock(int holds) {
+// For how many threads of the block, none of which may have exited, `holds` is nonzero.
+int FusecCountOfBlock(int holds) {
   Block& block = Block::Current();
   block.slot(block.thread()) = holds != 0;
   block.SyncThreads();
-  bool all = true;
+  int count = 0;
   for (unsigned t = 0; t < block.size(); ++t) {
     if (block.has_left(t)) block.Complain("a vote of a thread that has left");
-    all = all && block.slot(t) != 0;
+    count += block.slot(t) != 0 ? 1 : 0;
   }
   block.SyncThreads();
-  return all;
+  return count;
 }
 
 unsigned FusecBallot(unsigned mask, int holds) {

@@ -32,8 +32,8 @@ void FusecEmulatePtx(const char* text, PtxOperand* operands, int count);
 unsigned FusecSharedAddress(const void* place);
 void FusecSyncThreads();
 void FusecSyncWarp(unsigned mask);
-// Whether `holds` is nonzero for all threads of the block, or of the warp; and the mask of the warp's threads for which it is.
-int FusecAllOfBlock(int holds);
+// For how many threads of the block `holds` is nonzero; whether it is for all threads of the warp; and the mask of those for which it is.
+int FusecCountOfBlock(int holds);
 int FusecAllOfWarp(unsigned mask, int holds);
 unsigned FusecBallot(unsigned mask, int holds);
 // Returns the bits that thread `from` of the block holds.

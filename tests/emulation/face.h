@@ -50,7 +50,8 @@ inline const void* __cvta_generic_to_global(const void* place) { return place; }
 inline void __syncthreads() { FusecSyncThreads(); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { FusecSyncWarp(mask); }
 inline void __threadfence() {}
-inline int __syncthreads_and(int holds) { return FusecAllOfBlock(holds); }
+inline int __syncthreads_count(int holds) { return FusecCountOfBlock(holds); }
+inline int __syncthreads_and(int holds) { return FusecCountOfBlock(holds) == static_cast<int>(blockDim.x); }
 inline bool __all_sync(unsigned mask, bool holds) { return FusecAllOfWarp(mask, holds) != 0; }
 inline unsigned __ballot_sync(unsigned mask, bool holds) { return FusecBallot(mask, holds); }
 

@@ -150,6 +150,11 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   if (target == TargetKind::kGpu) passes.push_back("stack-products");
   // Behind all passes that change look-ups. The CPU needs no cache of rows in host memory.
   if (target == TargetKind::kGpu) passes.push_back("cache-tables");
+  // Before sorts are split, and before look-ups and bags are fused with what makes their operands.
+  // Scatters to the same places share a sort.
+  if (target == TargetKind::kGpu) Append(passes, {"sort-scatters", "eliminate-common"});
+  // Blocks of a GPU sort in shared memory.
+  passes.push_back(target == TargetKind::kGpu ? "split-lines" : "split-sorts");
   // Before reductions are fused with what makes their operands.
   passes.push_back("split-reductions");
   // Gives each reader a view of its own, because a value that is read twice is stored in memory.

@@ -56,6 +56,32 @@ Result<std::string> WithoutNan(const ContribNode& node) {
   return "logarithm = Log(y) " + UnlessZero("x", "Mul(x, logarithm)");  // Xlogy
 }
 
+// How many segments to make. If it is run-time data, as the greatest id and one is, at most as many
+// as there are ids: with a higher id the run fails.
+Result<std::string> SegmentsOf(const ContribNode& node) {
+  if (node.context().SymbolicInts(0, "segments")) return "output = Identity(segments)";
+  return "one = Constant<value_ints = [1]>() none = Constant<value_ints = [0]>() "
+         "count = Size(ids) most = Reshape(count, one) fewer = Min(segments, most) "
+         "output = Max(fewer, none)";
+}
+
+// Rows of x, each of which belongs to the segment that `ids` names: the rows of a segment are
+// combined with each other and with `neutral`.
+constexpr char kSegmentReduce[] =
+    "columns = Shape<start = 1>(x) shape = Concat<axis = 0>(segments, columns) "
+    "data = Expand(neutral, shape) last = Constant<value_ints = [-1]>() "
+    "segment_ids = Unsqueeze(ids, last) "
+    "output = ScatterND<reduction: string = @reduction>(data, segment_ids, x)";
+
+// How many ids name each segment, or `of_empty` if none does.
+constexpr char kSegmentSizes[] =
+    "zero = Constant<value = int64[1] {0}>() zeros = Expand(zero, segments) "
+    "one = Constant<value = int64[1] {1}>() number = Shape(ids) ones = Expand(one, number) "
+    "last = Constant<value_ints = [-1]>() segment_ids = Unsqueeze(ids, last) "
+    "sizes = ScatterND<reduction = \"add\">(zeros, segment_ids, ones) is_empty = Equal(sizes, "
+    "zero) "
+    "filler = Constant<value_int: int = @of_empty>() output = Where(is_empty, filler, sizes)";
+
 // Whether fewer than k predictions of a row are greater than that of its target.
 constexpr char kInTopK[] =
     "one = Constant<value_ints = [1]>() wide = Cast<to = 7>(targets) column = Unsqueeze(wide, one) "
@@ -85,6 +111,9 @@ constexpr ContribOp kOps[] = {
     {"Log1p <T> (x) => (y)", 1, nullptr, nullptr, OpKind::kLog1p},
     {"LowerBound <out_type: int = 6, T> (sorted, values) => (output)", 2, nullptr, &SearchSorted},
     {"MulNoNan <T> (x, y) => (z)", 2, nullptr, &WithoutNan},
+    {"SegmentReduce <reduction> (x, neutral, ids, segments) => (output)", 4, kSegmentReduce},
+    {"SegmentSizes <of_empty> (ids, segments) => (output)", 2, kSegmentSizes},
+    {"SegmentsOf (segments, ids) => (output)", 2, nullptr, &SegmentsOf},
     {"TruncateMod <T> (x, y) => (z)", 2, "z = Mod<fmod = 1>(x, y)"},
     {"UpperBound <out_type: int = 6, T> (sorted, values) => (output)", 2, nullptr, &SearchSorted},
     {"Xdivy <T> (x, y) => (z)", 2, nullptr, &WithoutNan},

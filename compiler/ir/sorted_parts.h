@@ -1,0 +1,34 @@
+#pragma once
+
+#include "compiler/ir/graph.h"
+
+namespace fusec {
+
+// Sorts of long lines, which passes/split_sorts.h splits: a top_k with this attribute sorts each
+// part of that many elements of a line, and a merge_sorted puts the parts together.
+inline constexpr const char* kPart = "part";
+
+// Attribute of a scatter_elements no two of whose updates go to one place, because a sort made the
+// indices: 1 (passes/sort_scatters.h).
+inline constexpr const char* kDistinct = "distinct";
+
+// The most elements that a kernel sorts at once.
+inline constexpr int64_t kMostSorted = 4096;
+// On a GPU, the most elements of which a block chooses the first ones before it sorts these, and
+// how many it may choose.
+inline constexpr int64_t kMostChosenFrom = 8192, kMostChosen = 1024;
+
+// How a line of a top_k or merge_sorted is cut.
+struct SortedParts {
+  Expr length;  // elements of the line
+  Expr parts;   // how many
+  Expr part;    // elements of each part, but the last; `length` if there is one part
+  Expr kept;    // elements that are kept of each part; missing ones are at the end of the last
+
+  // The elements that are kept of part `number`.
+  Expr KeptOf(const Expr& number, const Ranges& ranges) const;
+};
+SortedParts PartsOfTopK(const Node& top_k, const Ranges& ranges);
+SortedParts PartsOfMerge(const Node& merge_sorted, const Ranges& ranges);
+
+}  // namespace fusec

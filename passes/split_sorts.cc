@@ -1,0 +1,51 @@
+#include "passes/split_sorts.h"
+
+#include "compiler/ir/sorted_parts.h"
+
+namespace fusec {
+
+Result<bool> SplitTopK(Graph& graph, bool all_long_lines) {
+  const Ranges ranges = graph.SymbolRanges();
+  bool changed = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i];
+    if (node.kind != OpKind::kTopK || node.Has(kPart)) continue;
+    const Expr length = node.operand(0)->type.shape[node.Int("axis")];
+    const Exprs k = node.Get<Exprs>("k");
+    const int64_t most = ranges.IntervalOf(k[0]).high;
+    const int64_t part = all_long_lines && most <= kMostChosen ? kMostChosenFrom : kMostSorted;
+    if ((all_long_lines ? ranges.IntervalOf(length).high : most) <= part) continue;
+    Builder builder(graph, i);
+    builder.set_provenance(node.provenance);
+    Attributes attributes = node.attributes;
+    attributes[kPart] = part;
+    const Exprs kept = {Min(k[0], part, ranges)};
+    attributes["k"] = kept;
+    FUSEC_ASSIGN(Node * parts, builder.Add(OpKind::kTopK, node.operands, attributes,
+                                           node.result()->name + "_parts"));
+    FUSEC_ASSIGN(Node * merged,
+                 builder.Add(OpKind::kMergeSorted, {parts->result(0), parts->result(1)},
+                             {{"axis", node.Int("axis")},
+                              {kPart, part},
+                              {"kept", kept},
+                              {"length", Exprs{length}},
+                              {"k", k},
+                              {"largest", node.Int("largest")}},
+                             node.result()->name));
+    i = builder.insert_at();  // the node itself, which nothing reads any more
+    for (int result = 0; result < 2; ++result) {
+      Value *old = graph.nodes[i]->result(result), *made = merged->result(result);
+      graph.ReplaceAllUses(old, made);
+      std::swap(old->name, made->name);
+    }
+    graph.nodes.erase(graph.nodes.begin() + static_cast<int64_t>(i--));
+    changed = true;
+  }
+  return changed;
+}
+
+Result<bool> SplitSorts(Graph& graph, const PassOptions&, PassReport&) {
+  return SplitTopK(graph, /*all_long_lines=*/false);
+}
+
+}  // namespace fusec
