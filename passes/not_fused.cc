@@ -26,9 +26,10 @@ std::string NameOf(const Node& node) {
 Why WhyByClass(RegionClass producer, RegionClass consumer) {
   if (producer == RegionClass::kSequential || consumer == RegionClass::kSequential) {
     return {
-        "a sequential op (scan, sort, scatter, resize) is a kernel of its own: its elements "
-        "depend on each other in an order",
-        "a kernel for that op that also computes its neighbours"};
+        "the kernel of a scan, sort or scatter computes only views, look-ups and cheap pointwise "
+        "ops that nothing else reads, and nothing behind it: its elements depend on each other in "
+        "an order",
+        "a kernel for that op that also computes its other neighbours"};
   }
   if (producer == RegionClass::kRecurrence || consumer == RegionClass::kRecurrence) {
     return {

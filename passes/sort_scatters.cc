@@ -78,7 +78,10 @@ class Rewrite {
     if (node_.Has(kDistinct)) return nullptr;
     Attributes attributes = node_.attributes;
     attributes[kDistinct] = int64_t{1};
-    return builder_.Make(node_.kind, node_.operands, std::move(attributes), name());
+    // If the updates fill the data, nothing of it is left, and any data of that shape will do.
+    ValueList operands = node_.operands;
+    if (Updates()->type.shape == Data()->type.shape) operands[0] = Updates();
+    return builder_.Make(node_.kind, operands, std::move(attributes), name());
   }
   bool AreFew(const Expr& places, const Expr& updates) const {
     return ranges_.IntervalOf(places + updates * kPlacesPerUpdate).high <= kFewPlaces;

@@ -19,6 +19,9 @@ constexpr int kWarpRow = 1024;        // up to this length a warp does, without 
 constexpr int kWarpsBlockSize = 256;  // if each warp has a row
 // Registers per thread that may hold values which later passes over the row need again.
 constexpr int64_t kKeptRegisters = 96;
+// From these lengths on, a row has 512 or 1024 threads, the latter with fewer such registers.
+constexpr int64_t kLongRow = 4096, kLongestRow = 16384;
+constexpr int64_t kFewKeptRegisters = 36;
 
 bool IsArg(const Node& node) {
   return node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin;
@@ -151,6 +154,10 @@ class RowReductionPlanner {
   void OneBlockPerRow(const Expr& rows) {
     KernelPlan& plan = builder_.plan();
     plan.block_size = GpuBlockSize(builder_);
+    const int64_t length = Product(reduced_).AsConstant().value_or(0);
+    if (builder_.shape().block_size == 0 && length >= kLongRow)
+      plan.block_size = length >= kLongestRow ? 1024 : 512;
+    if (plan.block_size == 1024) most_kept_ = kFewKeptRegisters;
     plan.blocks = rows;
     plan.launch_in_words = "one block per row";
     builder_.AppendLet("row", "blockIdx.x");
@@ -269,7 +276,7 @@ class RowReductionPlanner {
       return true;
     }
     const int64_t registers = walk_->slots() * (dtype == Dtype::kF64 ? 2 : 1);
-    if (kept_registers_ + registers > kKeptRegisters) return false;
+    if (kept_registers_ + registers > most_kept_) return false;
     kept_registers_ += registers;
     const std::string array = builder_.Unique(ModelName(value->name) + "_kept");
     builder_.DeclareAtTop(CTypeName(dtype), CExpr(array)[walk_->SlotsName()]);
@@ -450,7 +457,7 @@ class RowReductionPlanner {
   std::map<std::string, std::string> scratch_;
   std::optional<RowWalk> walk_;
   std::map<std::string, std::string> arrays_;  // by the local whose value they keep
-  int64_t kept_registers_ = 0;
+  int64_t kept_registers_ = 0, most_kept_ = kKeptRegisters;
 };
 
 }  // namespace

@@ -396,7 +396,6 @@ class SortPlanner : LineWriter {
     const int64_t axis = node_.Int("axis");
     const SortedParts parts = PartsOfMerge(node_, builder_.ranges());
     const Expr& k = node_.Get<Exprs>("k")[0];
-    UseKeys();
     builder_.Use("count_before.cuh");
     const Shape lines = Without(values->type.shape, axis);
     const Expr segments = Product(lines) * parts.parts;
@@ -415,19 +414,24 @@ class SortPlanner : LineWriter {
     builder_.Comment("merge_sorted: the rank is the number of elements before this one");
     const Exprs source = Insert(line, axis, number * parts.kept + in_part);
     const Scalar value = lowering_.Evaluate(values, source);
-    const std::string bits = builder_.Let("auto", "bits", SortBits(value.value));
     builder_.Declare(type_, "rank", builder_.Write(in_part, {}));
-    OpenLoop("other", parts.parts);
-    builder_.Open(/*is_branch=*/true);
-    const Expr other = Variable("other");
-    const CExpr before = Call(Template("CountBefore", {Order()}),
-                              {Line(values, line, other * parts.kept), Stride(values),
-                               kept_of(other), bits, CExpr("other") < builder_.Write(number, {})});
-    builder_.Assign("rank", CExpr("rank") + before);
-    builder_.CloseIf(NotEqual("other", builder_.Write(number, {})));
     const CExpr best = builder_.Write(k, Only({0, "best_count", "elements taken per line"}));
+    const CExpr own_part = builder_.Write(number, {});
+    const CExpr part_count = builder_.Write(parts.parts, CountOf("parts", "of a line"));
+    const auto count_in = [&](const CExpr& first, const CExpr& last, const char* or_equal) {
+      builder_.Open();
+      const Expr other = builder_.DefineVariable("other", 0, parts.parts - 1);
+      const CExpr before = Call(Template("CountBefore", {Order(), or_equal}),
+                                {Line(values, line, other * parts.kept), Stride(values),
+                                 Cast("int", kept_of(other)), value.value});
+      builder_.Assign("rank", CExpr("rank") + before);
+      Statement header = LoopHeader(builder_, "other", first, last);
+      header.condition = And(header.condition, "rank" < best);
+      builder_.CloseFor(std::move(header));
+    };
+    count_in(0, own_part, "true");
+    count_in(own_part + 1, part_count, "false");
     builder_.AppendIf(CExpr("rank") >= best, "return");
-    CloseLoop("other", parts.parts, CountOf("parts", "of a line"));
     const Expr rank = SetVariable(builder_.ranges(), "rank", 0, k - 1);
     const Scalar place = lowering_.Evaluate(places, source);
     StoreElement(Insert(line, axis, rank), value.value, place.value);
@@ -438,7 +442,6 @@ class SortPlanner : LineWriter {
     const Value* sorted = node_.operand(0);
     const int64_t axis = node_.Int("axis");
     const Dtype dtype = sorted->type.dtype;
-    builder_.Use("sort_key.cuh");
     builder_.Use("count_before.cuh");
     Shape lines = Without(sorted->type.shape, axis);
     lines.push_back(node_.Get<Exprs>("rows")[0] + 1);
@@ -446,11 +449,10 @@ class SortPlanner : LineWriter {
     const Expr number = line.back();
     line.pop_back();
     builder_.Comment("lower_bounds: the elements of the line that are below the number");
-    const CExpr bits =
-        Call(Template("SortBits", {"false"}), {Cast(CTypeName(dtype), builder_.Write(number, {}))});
     const CExpr length = WriteSize(builder_, sorted->type.shape[axis], Extent(sorted, axis));
-    const CExpr below = Call(Template("CountBefore", {"false"}),
-                             {Line(sorted, line, 0), Stride(sorted), length, bits, "false"});
+    const CExpr below = Call(Template("CountBefore", {"false", "false"}),
+                             {Line(sorted, line, 0), Stride(sorted), length,
+                              Cast(CTypeName(dtype), builder_.Write(number, {}))});
     lowering_.Store(0, Insert(line, axis, number), {below, Dtype::kI64});
   }
 

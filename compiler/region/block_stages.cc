@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "compiler/index/variables.h"
+#include "compiler/ir/element_sources.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/region/reducers.h"
 
@@ -116,14 +118,60 @@ class StageFinder {
   void AddWithTail(const Node& reducer, ShapeRef rows) {
     const Value* value = reducer.result();
     const Value* last = value;
+    std::vector<const Node*> chain;
     while (!read_outside_(value) && readers_[value].size() == 1) {
       const Node& reader = *readers_[value][0];
       if (!ReadsOnce(reader, value, rows)) break;
       value = reader.result();
-      if (HasRows(value, rows)) last = value;
+      chain.push_back(&reader);
+      if (HasRows(value, rows) && StayInRows(chain, rows)) last = value;
       if (reader.kind == OpKind::kConcat) break;
     }
     stages_[last].inlined.push_back(&reducer);
+  }
+
+  // Whether an element of the last of a chain of nodes comes from the row of the first one's
+  // operand that has its own number. Shapes alone do not tell, since axes of equal extents may
+  // change places.
+  static bool StayInRows(ArrayRef<const Node*> chain, ShapeRef rows) {
+    // A concatenation, which is the last one, joins columns.
+    if (!chain.empty() && chain.back()->kind == OpKind::kConcat) chain = chain.drop_back();
+    const auto row_count = static_cast<int64_t>(rows.size());
+    const auto may_move = [&](const Node* node) {
+      switch (node->kind) {
+        case OpKind::kTranspose: {
+          const std::vector<int64_t>& perm = node->Ints("perm");
+          for (int64_t axis = 0; axis < row_count && axis < static_cast<int64_t>(perm.size());
+               ++axis)
+            if (perm[axis] != axis) return true;
+          return false;
+        }
+        case OpKind::kReshape:
+          return false;
+        default:
+          return GetOpDef(node->kind).op_class != OpClass::kPointwise;
+      }
+    };
+    if (std::none_of(chain.begin(), chain.end(), may_move)) return true;
+    Ranges ranges;  // without elements there is nothing to compute
+    std::vector<std::string> symbols;
+    for (const Node* node : chain) node->result()->type.ElementCount().CollectSymbols(symbols);
+    for (const std::string& symbol : symbols) ranges.Set(symbol, 1, DimSymbol().high);
+    const Exprs index = AnyIndex(chain.back()->result()->type.shape, ranges);
+    Exprs source = index;
+    int looked_up = 0;
+    const auto any_index = [&](int, ArrayRef<Expr>, const Expr& extent) -> std::optional<Expr> {
+      const std::string name = "looked_up_" + std::to_string(looked_up++);
+      return SetVariable(ranges, name, 0, extent - 1);
+    };
+    for (size_t i = chain.size(); i-- > 0;) {
+      if (GetOpDef(chain[i]->kind).op_class == OpClass::kPointwise) continue;
+      const auto found = ElementSources(*chain[i], 0, source, ranges, any_index);
+      if (!found || found->size() != 1 || (*found)[0].operand != 0) return false;
+      source = (*found)[0].index;
+    }
+    return source.size() >= rows.size() &&
+           std::equal(index.begin(), index.begin() + row_count, source.begin());
   }
 
   static bool ReadsOnce(const Node& reader, const Value* value, ShapeRef rows) {

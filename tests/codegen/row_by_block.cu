@@ -68,18 +68,18 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
 // source  : reduce_mean, sub, mul, add, sqrt, div
 // inputs  : x f32[batch, 4100], gain f32[4100], shift f32[4100]
 // outputs : normal f32[batch, 4100]
-// launch  : one block per row; batch blocks of 256 threads
+// launch  : one block per row; batch blocks of 512 threads
 // traffic : reads batch * 16400 + 32804 bytes, writes batch * 16400 bytes,
 //           keeps batch * 65616 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(512)
 k00_layer_norm_mul_add_many_rows(const float* __restrict__ x, const float* __restrict__ gain,
                                  const float* __restrict__ shift, float* __restrict__ normal) {
-  constexpr int kSteps = 5;               // steps of a thread through its row
-  constexpr int kBlockSize = 256;         // threads
+  constexpr int kSteps = 3;               // steps of a thread through its row
+  constexpr int kBlockSize = 512;         // threads
   constexpr int kVectorLength = 4;        // elements that a thread accesses at once
   constexpr int kVectorsPerRow = 1025;    // kVectorLength elements each
   constexpr int kXColumns = 4100;         // last axis of "x"
-  constexpr int kElementsPerThread = 20;  // elements of a row in registers
+  constexpr int kElementsPerThread = 12;  // elements of a row in registers
   constexpr int kWarpsAtMost = 32;        // warps of a block
   constexpr int kRowLength = 4100;        // elements that are reduced
   constexpr float kEpsilon = 1e-05f;      // "epsilon"

@@ -32,7 +32,8 @@ std::string TopK(const std::string& dtype, int axis, int64_t length, int64_t k, 
 TEST(Sorting, TakesTheBestOfLinesOfAnyLength) {
   for (const RunOn where : {RunOn::kCpu, GpuOrItsText()}) {
     for (const auto& [length, k] : std::vector<std::pair<int64_t, int64_t>>{
-             {1, 1}, {8, 2}, {64, 8}, {100, 100}, {513, 1}, {2048, 40}, {2049, 2049}, {4096, 4096}, {5000, 7}, {5000, 4500}, {20000, 600}}) {
+             {1, 1}, {8, 2}, {64, 8}, {100, 100}, {513, 1}, {2048, 40}, {2049, 2049}, {4096, 4096}, {5000, 7}, {5000, 4500},
+             {20000, 600}}) {
       ExpectRight(TopK("f32", 1, length, k, true), where, {1, 3});
     }
     for (const char* dtype : {"f16", "bf16", "f64", "i64", "i32", "u8"}) {

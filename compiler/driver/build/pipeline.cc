@@ -166,6 +166,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   Append(passes, {
                      // Matrix products first: the library's epilogues cost nothing, unlike loops.
                      "fuse-matmul-epilogue",
+                     // Before passes that would give these ops kernels of their own.
+                     "fuse-sequential",
                      // Before general loops, so that a concatenation of gathers is written once
                      // instead of being recomputed by its readers. Before reductions, because its
                      // regions include those that pool the rows to concatenate.

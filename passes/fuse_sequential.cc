@@ -1,0 +1,79 @@
+#include "passes/fuse_sequential.h"
+
+#include <algorithm>
+
+#include "compiler/ir/in_place.h"
+#include "compiler/ir/op_def.h"
+#include "passes/eliminate_common.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+bool ComputesItsOperands(const Node& node) {
+  switch (node.kind) {
+    case OpKind::kCumProd:
+    case OpKind::kCumSum:
+    case OpKind::kScatterND:
+    case OpKind::kTopK:
+      return true;
+    case OpKind::kScatterElements:
+      return !IsInPlace(node);
+    default:
+      return false;
+  }
+}
+
+bool IsCheap(const Node& node) {
+  const OpDef& op = GetOpDef(node.kind);
+  const bool is_place = op.op_class == OpClass::kView ||
+                        (op.op_class == OpClass::kGather && (op.algebra & kFolds) == 0);
+  return is_place || (op.op_class == OpClass::kPointwise && (op.algebra & kExpensive) == 0);
+}
+
+// The node, and the cheap nodes on which it depends and on which nothing else does.
+NodeSet GroupOf(const Graph& graph, const Node& node) {
+  const ReaderMap readers = Readers(graph);
+  NodeSet group = {&node};
+  std::vector<const Node*> work = {&node};
+  while (!work.empty()) {
+    const Node* reader = work.back();
+    work.pop_back();
+    for (const Value* operand : reader->operands) {
+      const Node* maker = operand == nullptr ? nullptr : operand->producer;
+      if (maker == nullptr || group.count(maker) != 0 || !IsCheap(*maker)) continue;
+      const bool stays_inside =
+          std::all_of(maker->results.begin(), maker->results.end(), [&](const auto& result) {
+            const auto found = readers.find(result.get());
+            return !IsOutput(graph, result.get()) &&
+                   (found == readers.end() ||
+                    std::all_of(found->second.begin(), found->second.end(),
+                                [&](const Node* other) { return group.count(other) != 0; }));
+          });
+      if (!stays_inside) continue;
+      group.insert(maker);
+      work.push_back(maker);
+    }
+  }
+  return group;
+}
+
+}  // namespace
+
+Result<bool> FuseSequential(Graph& graph, const PassOptions&, PassReport&) {
+  std::vector<const Node*> all;
+  for (const auto& node : graph.nodes) {
+    if (ComputesItsOperands(*node)) all.push_back(node.get());
+  }
+  bool changed = false;
+  for (const Node* node : all) {
+    const NodeSet group = GroupOf(graph, *node);
+    if (group.size() == 1) continue;
+    MergeEqualNodes(*MakeRegion(graph, group, RegionClass::kSequential)->body);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace fusec
