@@ -172,6 +172,11 @@ class Rewrite {
     return Make(Kind::kGather, {Numbers(extent, "numbers"), indices}, "inside",
                 {{"axis", int64_t{0}}});
   }
+  // Places in 32 bits, if there are no more of them, since these are sorted faster.
+  Value* Narrow(Value* places, const Expr& rows) {
+    if (ranges_.IntervalOf(rows).high > std::numeric_limits<int32_t>::max()) return places;
+    return Make(Kind::kCast, {places}, "place", {{"to", Dtype::kI32}});
+  }
   // The places of the updates in order, and where those of each row begin and end.
   struct Sorted {
     Value *order, *begins, *ends;

@@ -10,7 +10,8 @@ namespace fusec {
 //
 //   %y = scatter_nd(%data: f32[r, c], %ids: i64[n, 1], %updates: f32[n, c]) {reduction = add}
 //     =>  %inside = gather(range(r), %ids)                       fails if an index is out of range
-//         %sorted, %order = top_k(%inside) {k = [n], largest = 0}
+//         %place = cast(%inside) {to = i32}
+//         %sorted, %order = top_k(%place) {k = [n], largest = 0}
 //         %bounds = lower_bounds(%sorted) {rows = [r]}            i64[r + 1]
 //         %bags = segment_reduce(gather(%updates, %order), %bounds[0:r], %bounds[1:r + 1])
 //         %y = add(%data, %bags)

@@ -4,6 +4,17 @@
 
 namespace fusec {
 
+namespace {
+
+// Whether a top_k sorts a single line, whose parts are all the blocks that there are.
+bool IsSingle(const Node& top_k) {
+  Shape lines = top_k.operand(0)->type.shape;
+  lines.erase(lines.begin() + top_k.Int("axis"));
+  return Product(lines).IsConstant(1);
+}
+
+}  // namespace
+
 Result<bool> SplitTopK(Graph& graph, bool all_long_lines) {
   const Ranges ranges = graph.SymbolRanges();
   bool changed = false;
@@ -13,7 +24,9 @@ Result<bool> SplitTopK(Graph& graph, bool all_long_lines) {
     const Expr length = node.operand(0)->type.shape[node.Int("axis")];
     const Exprs k = node.Get<Exprs>("k");
     const int64_t most = ranges.IntervalOf(k[0]).high;
-    const int64_t part = all_long_lines && most <= kMostChosen ? kMostChosenFrom : kMostSorted;
+    const int64_t part = all_long_lines && most <= kMostChosen ? kMostChosenFrom
+                         : all_long_lines && IsSingle(node)    ? kMostSorted / 2
+                                                               : kMostSorted;
     if ((all_long_lines ? ranges.IntervalOf(length).high : most) <= part) continue;
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);

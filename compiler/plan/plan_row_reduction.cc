@@ -19,9 +19,7 @@ constexpr int kWarpRow = 1024;        // up to this length a warp does, without 
 constexpr int kWarpsBlockSize = 256;  // if each warp has a row
 // Registers per thread that may hold values which later passes over the row need again.
 constexpr int64_t kKeptRegisters = 96;
-// From these lengths on, a row has 512 or 1024 threads, the latter with fewer such registers.
-constexpr int64_t kLongRow = 4096, kLongestRow = 16384;
-constexpr int64_t kFewKeptRegisters = 36;
+constexpr int64_t kFewKeptRegisters = 36;  // the same in a block of 1024 threads
 
 bool IsArg(const Node& node) {
   return node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin;
@@ -154,9 +152,6 @@ class RowReductionPlanner {
   void OneBlockPerRow(const Expr& rows) {
     KernelPlan& plan = builder_.plan();
     plan.block_size = GpuBlockSize(builder_);
-    const int64_t length = Product(reduced_).AsConstant().value_or(0);
-    if (builder_.shape().block_size == 0 && length >= kLongRow)
-      plan.block_size = length >= kLongestRow ? 1024 : 512;
     if (plan.block_size == 1024) most_kept_ = kFewKeptRegisters;
     plan.blocks = rows;
     plan.launch_in_words = "one block per row";
@@ -308,7 +303,7 @@ class RowReductionPlanner {
     };
     std::vector<Running> all;
     std::map<std::string, std::string> simd;  // totals that lanes fold, by operation
-    bool by_lanes = builder_.target() == TargetKind::kCpu;
+    bool by_lanes = builder_.target() == TargetKind::kCpu, has_arg = false;
     for (const Node* reducer : reducers) {
       const Dtype dtype = FoldDtype(*reducer);
       Running running{reducer, FoldOf(reducer->kind, dtype), "", ""};
@@ -320,6 +315,7 @@ class RowReductionPlanner {
         running.position = builder_.Unique(name);
         builder_.Declare("long long", running.position, -1);
         by_lanes = false;
+        has_arg = true;
       } else {
         running.total =
             builder_.Unique(name + (reducer->kind == OpKind::kReduceMean ? "_sum" : ""));
@@ -346,6 +342,8 @@ class RowReductionPlanner {
       if (simd.count("larger") || simd.count("smaller")) builder_.Use("simd_reduce.cuh");
       pragma = "#pragma omp simd";
       for (const auto& [how, totals] : simd) pragma += " reduction(" + how + " : " + totals + ")";
+    } else if (has_arg && walk_->team() != Team::kThread) {
+      pragma = "#pragma unroll 8";  // loads of later elements do not wait for the comparisons
     }
     CloseRow(pragma);
     for (const Running& running : all)

@@ -49,7 +49,7 @@ class SequentialPlanner : LineWriter {
 
   // A block takes as many elements of a line at a time as it has threads.
   void PlanBlockScan() {
-    constexpr int64_t kWarp = 32, kMostThreads = 512, kOwn = 4;
+    constexpr int64_t kWarp = 32, kMostThreads = 1024, kOwn = 4;
     const bool is_sum = node_.kind == OpKind::kCumSum;
     const Value* x = node_.operand(0);
     const int64_t axis = node_.Int("axis");

@@ -31,6 +31,7 @@ constexpr int64_t kSequencesOfCpu = 16;
 // Rows of at least kLongRow elements are reduced by one small block each if there are few rows;
 // from kManyLongRows rows on, they are reduced as by default, up to 1024 elements by one warp each.
 constexpr int64_t kLongRow = 512;
+constexpr int64_t kLongerRow = 4096, kLongestRow = 16384;  // by a larger block
 constexpr int64_t kManyLongRows = 1024;
 constexpr int kLongRowBlockSize = 128;
 // The batch size (or the product of all symbols of a size) for which a batch-invariant kernel is
@@ -302,7 +303,10 @@ std::vector<Variant> RegionKernels::PlannedRows() const {
   const auto length = reduction ? Product(ReducedDims(*reduction)).AsConstant() : std::nullopt;
   if (length.value_or(0) < kLongRow) return {Variant()};
   Variant few;
-  few.choice.shape = {.block_size = kLongRowBlockSize, .team = Team::kBlock};
+  const int threads = *length >= kLongestRow  ? 1024
+                      : *length >= kLongerRow ? 512
+                                              : kLongRowBlockSize;
+  few.choice.shape = {.block_size = threads, .team = Team::kBlock};
   return FewAndMany(few, Variant(), kManyLongRows);
 }
 

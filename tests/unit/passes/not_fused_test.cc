@@ -70,7 +70,7 @@ TEST(NotFused, NeighboursThatNoPassLookedAtAreToldApartByClass) {
       "  return %c \"y\"\n}\n",
       TargetKind::kGpu);
   ASSERT_EQ(edges.size(), 1u);
-  EXPECT_TRUE(Says(edges[0], "a sequential op")) << edges[0].reason;
+  EXPECT_TRUE(Says(edges[0], "scan, sort or scatter")) << edges[0].reason;
 }
 
 TEST(NotFused, NothingCrossesMemoryInOneRegion) {
