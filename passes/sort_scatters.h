@@ -18,9 +18,13 @@ namespace fusec {
 //
 // The bags are fused with what makes the updates, as those of an embedding bag are. Without a
 // reduction, a place gets the last of its updates. If all updates are one number, its bag is that
-// number times how many there are. Sums are added up in another order than that of the scatter, by
-// one rounding. Stay as they are: scatters in place, those with few places and updates, products,
-// and floats that are combined along an axis other than the last one of several.
+// number times how many there are. A sum adds up the updates of a place before it adds the data, so
+// that rounding differs from that of the scatter.
+//
+// If a sort made the indices, no place is written twice: the scatter stays, and is marked
+// (kDistinct), so that all updates are written at once. As they are stay scatters in place, those
+// with few places and updates, products, the greatest and least of integers, and what is combined
+// along an axis that is not the last one of several.
 Result<bool> SortScatters(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -6,7 +6,11 @@ namespace fusec {
 
 namespace {
 
-// Whether a top_k sorts a single line, whose parts are all the blocks that there are.
+// Up to this length, a single line is sorted by more blocks, each of which takes half as many
+// elements. In longer lines the merge, which looks into all parts, would take longer for that.
+constexpr int64_t kShortLine = 1 << 16;
+
+// Whether a top_k sorts a single line.
 bool IsSingle(const Node& top_k) {
   Shape lines = top_k.operand(0)->type.shape;
   lines.erase(lines.begin() + top_k.Int("axis"));
@@ -24,10 +28,13 @@ Result<bool> SplitTopK(Graph& graph, bool all_long_lines) {
     const Expr length = node.operand(0)->type.shape[node.Int("axis")];
     const Exprs k = node.Get<Exprs>("k");
     const int64_t most = ranges.IntervalOf(k[0]).high;
-    const int64_t part = all_long_lines && most <= kMostChosen ? kMostChosenFrom
-                         : all_long_lines && IsSingle(node)    ? kMostSorted / 2
-                                                               : kMostSorted;
-    if ((all_long_lines ? ranges.IntervalOf(length).high : most) <= part) continue;
+    const int64_t elements = ranges.IntervalOf(length).high;
+    int64_t part = kMostSorted;
+    if (all_long_lines && most <= kMostChosen)
+      part = kMostChosenFrom;
+    else if (all_long_lines && elements <= kShortLine && IsSingle(node))
+      part /= 2;
+    if ((all_long_lines ? elements : most) <= part) continue;
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);
     Attributes attributes = node.attributes;

@@ -5,7 +5,6 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/ir/sorted_parts.h"
 #include "compiler/plan/line_writer.h"
-#include "compiler/support/check.h"
 
 namespace fusec {
 
@@ -112,7 +111,7 @@ class SortPlanner : LineWriter {
     CloseLoop("k", count, Only({0, "best_count", "elements taken per line"}));
   }
 
-  // Stores that element `rank` of a part is x[at], at position `at` of the line.
+  // Stores `value`, the element at position `at` of its line, at `place` of the results.
   void StoreElement(const Exprs& place, const CExpr& value, const CExpr& at) {
     const Scalar results[] = {{value, node_.operand(0)->type.dtype}, {at, Dtype::kI64}};
     const auto& outputs = region_.body->outputs;  // values, positions or both, if they are used
@@ -129,8 +128,8 @@ class SortPlanner : LineWriter {
     return SetVariable(builder_.ranges(), builder_.Let(type_, name, text), 0, parts.length - 1);
   }
 
-  // Stores the element of a line, in the order of its keys, that `key` names: the one at `place`
-  // of part `number`, whose elements begin at `first`.
+  // Stores element `rank` of part `number` in the order of the keys: the one that is at
+  // `place_in_part`, if there are so many elements.
   void StoreKey(const Exprs& line, const Expr& rank, const SortedParts& parts, const Expr& number,
                 const CExpr& is_there, const CExpr& place_in_part) {
     const Value* x = node_.operand(0);
