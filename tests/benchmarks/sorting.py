@@ -5,8 +5,8 @@ number of their row, a router of experts, sampling from the most probable tokens
     FUSEC=build/fusec python3 tests/benchmarks/sorting.py [--only PATTERN] [--device cuda|cpu] [--older FUSEC] [--json FILE]
 
 For each model and size, the script prints the time of one run of fusec; of PyTorch alone and of torch.compile (on a GPU each as a
-replayed CUDA graph); on a CPU also of onnxruntime. With --older the times of another fusec as well. A case that takes more than 20
-seconds is "-". The script needs numpy, torch and onnx, and onnxruntime on a CPU.
+replayed CUDA graph); on a CPU also of onnxruntime. With --older the times of another fusec as well. A case of fusec whose
+measurement takes more than 20 seconds is "-". The script needs numpy, torch and onnx, and onnxruntime on a CPU.
 """
 
 import argparse
