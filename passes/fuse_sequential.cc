@@ -1,7 +1,5 @@
 #include "passes/fuse_sequential.h"
 
-#include <algorithm>
-
 #include "compiler/ir/in_place.h"
 #include "compiler/ir/op_def.h"
 #include "passes/eliminate_common.h"
@@ -43,15 +41,7 @@ NodeSet GroupOf(const Graph& graph, const Node& node) {
     for (const Value* operand : reader->operands) {
       const Node* maker = operand == nullptr ? nullptr : operand->producer;
       if (maker == nullptr || group.count(maker) != 0 || !IsCheap(*maker)) continue;
-      const bool stays_inside =
-          std::all_of(maker->results.begin(), maker->results.end(), [&](const auto& result) {
-            const auto found = readers.find(result.get());
-            return !IsOutput(graph, result.get()) &&
-                   (found == readers.end() ||
-                    std::all_of(found->second.begin(), found->second.end(),
-                                [&](const Node* other) { return group.count(other) != 0; }));
-          });
-      if (!stays_inside) continue;
+      if (ReadersOf(graph, readers, group, *maker).outside) continue;
       group.insert(maker);
       work.push_back(maker);
     }

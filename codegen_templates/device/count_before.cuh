@@ -10,15 +10,10 @@ __device__ __forceinline__ T Comparable(T value, long) {
   return value;
 }
 
-// Whether `a` comes before `b` in a sorted line. NaN is greater than every number.
+// Whether `a` comes before `b` in a sorted line.
 template <bool kLargest, class T>
 __device__ __forceinline__ bool IsFirst(T a, T b) {
-  if (kLargest) {
-    const T before = a;
-    a = b;
-    b = before;
-  }
-  return a < b || (b != b && a == a);
+  return kLargest ? IsAbove(a, b) : IsAbove(b, a);
 }
 
 // How many of `count` sorted elements, `stride` apart, come before an element with `value`; if

@@ -2,23 +2,12 @@
 
 #include <algorithm>
 
+#include "compiler/import/node_attributes.h"
 #include "compiler/import/node_order.h"
 #include "compiler/ir/op_def.h"
 
 namespace fusec {
 namespace {
-
-const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, const std::string& name) {
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    if (attribute.name() == name) return &attribute;
-  }
-  return nullptr;
-}
-
-int64_t IntAttribute(const onnx::NodeProto& node, const std::string& name, int64_t otherwise) {
-  const onnx::AttributeProto* attribute = FindAttribute(node, name);
-  return attribute == nullptr ? otherwise : attribute->i();
-}
 
 // An error that also says which loops are supported.
 tl::unexpected<Error> Unknown(const std::string& what) {

@@ -7,21 +7,10 @@
 #include <vector>
 
 #include "compiler/import/contrib/contrib_ops.h"
+#include "compiler/import/node_attributes.h"
 
 namespace fusec {
 namespace {
-
-const onnx::AttributeProto* AttributeOf(const onnx::NodeProto& node, const std::string& name) {
-  for (const auto& attribute : node.attribute()) {
-    if (attribute.name() == name) return &attribute;
-  }
-  return nullptr;
-}
-
-int64_t IntOf(const onnx::NodeProto& node, const std::string& name, int64_t otherwise) {
-  const auto* attribute = AttributeOf(node, name);
-  return attribute == nullptr ? otherwise : attribute->i();
-}
 
 class Segments {
  public:
@@ -30,7 +19,7 @@ class Segments {
       constants_[initializer.name()] = &initializer;
     for (onnx::NodeProto& node : *graph.mutable_node()) {
       for (const std::string& output : node.output()) makers_[output] = &node;
-      const auto* value = node.op_type() == "Constant" ? AttributeOf(node, "value") : nullptr;
+      const auto* value = node.op_type() == "Constant" ? FindAttribute(node, "value") : nullptr;
       if (value != nullptr && node.output_size() == 1) constants_[node.output(0)] = &value->t();
     }
   }
@@ -73,7 +62,7 @@ class Segments {
   }
   // An axis that is an attribute or, since opset 13, an input.
   std::optional<int64_t> AxisOf(const onnx::NodeProto& node) {
-    if (const auto* axes = AttributeOf(node, "axes"))
+    if (const auto* axes = FindAttribute(node, "axes"))
       return axes->ints_size() == 1 ? std::optional(axes->ints(0)) : std::nullopt;
     return node.input_size() == 2 ? Number(node.input(1)) : std::nullopt;
   }
@@ -82,13 +71,14 @@ class Segments {
     static const std::map<std::string, std::string> kReductions = {
         {"ReduceSum", "add"}, {"ReduceMax", "max"}, {"ReduceMin", "min"}, {"ReduceProd", "mul"}};
     const auto how = kReductions.find(reduce.op_type());
-    if (how == kReductions.end() || IntOf(reduce, "keepdims", 1) != 0 || AxisOf(reduce) != 1)
+    if (how == kReductions.end() || IntAttribute(reduce, "keepdims", 1) != 0 || AxisOf(reduce) != 1)
       return;
     const onnx::NodeProto* rows = Part(&reduce, 0, "Gather", 2);
     const onnx::NodeProto* padded = Part(rows, 0, "Concat", 2);
     const onnx::NodeProto* table = Part(rows, 1, "ScatterND", 3);
     if (padded == nullptr || table == nullptr || padded->input_size() != 2 ||
-        IntOf(*rows, "axis", 0) != 0 || IntOf(*padded, "axis", 1) != 0 || !IsRow(padded->input(1)))
+        IntAttribute(*rows, "axis", 0) != 0 || IntAttribute(*padded, "axis", 1) != 0 ||
+        !IsRow(padded->input(1)))
       return;
     const onnx::NodeProto* sort = SortOf(table);
     const onnx::NodeProto* unique = UniqueOf(table, sort);
@@ -113,13 +103,13 @@ class Segments {
 
   // How many ids each segment has; a constant for those without.
   void ReplaceSizes(onnx::NodeProto& scatter) {
-    if (scatter.op_type() != "ScatterElements" || IntOf(scatter, "axis", 0) != 0 ||
-        AttributeOf(scatter, "reduction") != nullptr)
+    if (scatter.op_type() != "ScatterElements" || IntAttribute(scatter, "axis", 0) != 0 ||
+        FindAttribute(scatter, "reduction") != nullptr)
       return;
     const onnx::NodeProto* unique = Part(&scatter, 1, "Unique");
     const onnx::NodeProto* sort = Part(unique, 0, "TopK", 2);
     const onnx::NodeProto* fill = Part(&scatter, 0, "ConstantOfShape");
-    const auto* value = fill == nullptr ? nullptr : AttributeOf(*fill, "value");
+    const auto* value = fill == nullptr ? nullptr : FindAttribute(*fill, "value");
     if (sort == nullptr || value == nullptr || !IsSort(*sort) || unique->output_size() < 4 ||
         unique->input(0) != sort->output(0) || scatter.input(1) != unique->output(0) ||
         scatter.input(2) != unique->output(3))
@@ -170,7 +160,7 @@ class Segments {
   bool IsSort(const onnx::NodeProto& sort) {
     const onnx::NodeProto* size = Part(&sort, 1, "Shape");
     return size != nullptr && size->input(0) == sort.input(0) && sort.output_size() == 2 &&
-           IntOf(sort, "axis", -1) == 0 && IntOf(sort, "largest", 1) == 0;
+           IntAttribute(sort, "axis", -1) == 0 && IntAttribute(sort, "largest", 1) == 0;
   }
 
   // The Unique of the sorted ids, if the row of each of them in the table is its id, and its column
@@ -188,11 +178,13 @@ class Segments {
       return nullptr;
     const bool counts = Number(position->input(0)) == 0 && Number(position->input(2)) == 1;
     const auto is_last = [](std::optional<int64_t> axis) { return axis == 1 || axis == -1; };
-    if (!is_last(AxisOf(*row)) || !is_last(AxisOf(*column)) || !is_last(IntOf(*place, "axis", 0)))
+    if (!is_last(AxisOf(*row)) || !is_last(AxisOf(*column)) ||
+        !is_last(IntAttribute(*place, "axis", 0)))
       return nullptr;
     const bool is_place = row->input(0) == sort->output(0) && unique->input(0) == sort->output(0) &&
                           count->input(0) == unique->output(3) &&
-                          count->input(1) == unique->output(2) && IntOf(*count, "axis", 0) == 0;
+                          count->input(1) == unique->output(2) &&
+                          IntAttribute(*count, "axis", 0) == 0;
     return counts && is_place ? unique : nullptr;
   }
 
@@ -202,7 +194,7 @@ class Segments {
     const onnx::NodeProto* fill = Part(table, 0, "ConstantOfShape");
     const onnx::NodeProto* shape = Part(fill, 0, "Concat", 2);
     const onnx::NodeProto* longest = Part(shape, 1, "ReduceMax");
-    const auto* value = fill == nullptr ? nullptr : AttributeOf(*fill, "value");
+    const auto* value = fill == nullptr ? nullptr : FindAttribute(*fill, "value");
     if (unique == nullptr || longest == nullptr || shape->input_size() != 2 || value == nullptr ||
         longest->input(0) != unique->output(3))
       return std::nullopt;

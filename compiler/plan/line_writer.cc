@@ -1,5 +1,7 @@
 #include "compiler/plan/line_writer.h"
 
+#include <algorithm>
+
 namespace fusec {
 
 LineWriter::LineWriter(const Node& region, KernelBuilder& builder)
@@ -29,6 +31,19 @@ Exprs LineWriter::OpenLines(ShapeRef lines, const std::string& variable, const s
                             const std::string& where) {
   OpenThreads(Product(lines), variable, line, where);
   return Coordinates(builder_, Variable(variable), lines, variable);
+}
+
+Exprs LineWriter::OpenBlocks(ShapeRef lines, int64_t elements, int64_t most) {
+  constexpr int64_t kWarp = 32;
+  const int wanted = builder_.shape().block_size;
+  KernelPlan& plan = builder_.plan();
+  plan.block_size =
+      wanted > 0 ? wanted : static_cast<int>(std::min(CeilDiv(elements, kWarp) * kWarp, most));
+  plan.blocks = Product(lines);
+  plan.launch_in_words = "one block per line along the axis";
+  builder_.AppendLet("row", BlockNumber(builder_));
+  const Expr row = builder_.DefineVariable("row", 0, plan.blocks - 1);
+  return Coordinates(builder_, row, lines, "row");
 }
 
 Shape LineWriter::Without(ShapeRef shape, int64_t axis) {

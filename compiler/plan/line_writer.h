@@ -22,6 +22,9 @@ class LineWriter {
   // coordinates of the line.
   Exprs OpenLines(ShapeRef lines, const std::string& variable = "row",
                   const std::string& line = "line", const std::string& where = "along the axis");
+  // Chooses one block per line, with threads for `elements` of it at a time, but no more than
+  // `most`. Returns the coordinates of the block's line.
+  Exprs OpenBlocks(ShapeRef lines, int64_t elements, int64_t most);
   static Shape Without(ShapeRef shape, int64_t axis);
   static Exprs Insert(Exprs line, int64_t axis, const Expr& at);
 

@@ -55,22 +55,12 @@ class SequentialPlanner : LineWriter {
     const int64_t axis = node_.Int("axis");
     const Expr length = x->type.shape[axis];
     const Dtype dtype = x->type.dtype;
-    const Shape lines = Without(x->type.shape, axis);
-    const int wanted = builder_.shape().block_size;
-    const int64_t all = builder_.ranges().IntervalOf(length).high;
-    KernelPlan& plan = builder_.plan();
-    plan.block_size =
-        wanted > 0 ? wanted : static_cast<int>(std::min(CeilDiv(all, kWarp) * kWarp, kMostThreads));
-    plan.blocks = Product(lines);
-    plan.launch_in_words = "one block per line along the axis";
-    builder_.Use("block_reduce.cuh");
-    builder_.Use("block_scan.cuh");
-    builder_.AppendLet("row", "blockIdx.x");
-    builder_.DefineVariable("row", 0, plan.blocks - 1);
-    const Exprs line = Coordinates(builder_, Variable("row"), lines, "row");
+    const int64_t threads = CeilDiv(builder_.ranges().IntervalOf(length).high, kOwn);
+    for (const char* file : {"block_reduce.cuh", "block_scan.cuh"}) builder_.Use(file);
+    const Exprs line = OpenBlocks(Without(x->type.shape, axis), threads, kMostThreads);
     const std::string type = CTypeName(dtype);
     const CExpr warps =
-        builder_.expressions().Constant("warps", plan.block_size / kWarp, "of a block");
+        builder_.expressions().Constant("warps", builder_.plan().block_size / kWarp, "of a block");
     builder_.Append(Statement::Declare(CExpr::Type("__shared__ " + type), CExpr("folds")[warps]));
     builder_.Comment(is_sum ? "cumsum: the running total of a line goes from thread to thread"
                             : "cumprod: the running product of a line goes from thread to thread");
@@ -178,11 +168,10 @@ class SequentialPlanner : LineWriter {
   // Writes all updates at once, since no two of them go to one place: one thread for each if they
   // fill the lines; else a block copies a line first.
   void PlanDistinctScatter() {
-    constexpr int64_t kWarp = 32, kMostThreads = 512;
+    constexpr int64_t kMostThreads = 512;
     const Value *x = node_.operand(0), *indices = node_.operand(1), *updates = node_.operand(2);
     const int64_t axis = node_.Int("axis");
     const Expr length = x->type.shape[axis], count = indices->type.shape[axis];
-    const Shape lines = Without(indices->type.shape, axis);
     const auto write = [&](const Exprs& source) {
       const Scalar data = lowering_.Evaluate(indices, source);
       const Expr position = Linearize(source, indices->type.shape, builder_.ranges());
@@ -198,14 +187,8 @@ class SequentialPlanner : LineWriter {
       builder_.Comment("scatter_elements: the updates fill the lines");
       return write(source);
     }
-    KernelPlan& plan = builder_.plan();
     const int64_t all = builder_.ranges().IntervalOf(length).high;
-    plan.block_size = static_cast<int>(std::min(CeilDiv(all, kWarp) * kWarp, kMostThreads));
-    plan.blocks = Product(lines);
-    plan.launch_in_words = "one block per line along the axis";
-    builder_.AppendLet("row", BlockNumber(builder_));
-    const Exprs line =
-        Coordinates(builder_, builder_.DefineVariable("row", 0, plan.blocks - 1), lines, "row");
+    const Exprs line = OpenBlocks(Without(indices->type.shape, axis), all, kMostThreads);
     const auto for_threads = [&](const std::string& variable, const Expr& extent,
                                  const Value* value, function_ref<void(const Exprs&)> body) {
       OpenLoop(variable, extent);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <tuple>
 #include <utility>
 
@@ -17,10 +18,8 @@ constexpr int64_t kMostExchanged = 4;    // keys of a thread that pass through s
 // Fewer than one of so many elements are chosen before they are sorted.
 constexpr int64_t kFewOf = 4;
 
-int64_t NextPowerOfTwo(int64_t count) {
-  int64_t power = 1;
-  while (power < count) power *= 2;
-  return power;
+int64_t PowerOfTwoFrom(int64_t count) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
 }
 
 class SortPlanner : LineWriter {
@@ -164,7 +163,7 @@ class SortPlanner : LineWriter {
 
   // A block sorts one part of a line, or several short lines.
   void PlanBlockSort(const SortedParts& parts) {
-    const int64_t part = NextPowerOfTwo(std::max<int64_t>(Most(parts.part), 2));
+    const int64_t part = PowerOfTwoFrom(std::max<int64_t>(Most(parts.part), 2));
     const int64_t together = std::max(part, kLeastTogether);
     const int64_t own = together <= kLeastTogether ? 2 : together <= 2048 ? 4 : 8;
     const Shape lines = Without(node_.operand(0)->type.shape, node_.Int("axis"));
@@ -286,7 +285,7 @@ class SortPlanner : LineWriter {
     const Dtype dtype = x->type.dtype;
     // A few more than are wanted: those that come up to a bound.
     const int64_t most = std::max<int64_t>(Most(parts.kept), 1);
-    const int64_t chosen = NextPowerOfTwo(most + most / 2);
+    const int64_t chosen = PowerOfTwoFrom(most + most / 2);
     const int wanted = builder_.shape().block_size;
     KernelPlan& plan = builder_.plan();
     plan.block_size = wanted > 0 ? wanted : kMostThreads;
@@ -395,7 +394,7 @@ class SortPlanner : LineWriter {
     const int64_t axis = node_.Int("axis");
     const SortedParts parts = PartsOfMerge(node_, builder_.ranges());
     const Expr& k = node_.Get<Exprs>("k")[0];
-    builder_.Use("count_before.cuh");
+    for (const char* file : {"order.cuh", "count_before.cuh"}) builder_.Use(file);
     const Shape lines = Without(values->type.shape, axis);
     const Expr segments = Product(lines) * parts.parts;
     OpenThreads(segments * parts.kept, "element", "element", "of the parts");
@@ -441,7 +440,7 @@ class SortPlanner : LineWriter {
     const Value* sorted = node_.operand(0);
     const int64_t axis = node_.Int("axis");
     const Dtype dtype = sorted->type.dtype;
-    builder_.Use("count_before.cuh");
+    for (const char* file : {"order.cuh", "count_before.cuh"}) builder_.Use(file);
     Shape lines = Without(sorted->type.shape, axis);
     lines.push_back(node_.Get<Exprs>("rows")[0] + 1);
     Exprs line = OpenLines(lines, "row", "number", "to be searched");

@@ -52,6 +52,7 @@ std::string TextWithNeeds(const std::string& path) {
       {"device/sort_parts.cuh", {"sort_key"}},
       {"device/choose_first.cuh", {"block_reduce", "sort_key", "sort_parts"}},
       {"device/keep_first.cuh", {"sort_key"}},
+      {"device/count_before.cuh", {"order"}},
       {"device/matmul_warpgroup.cuh",
        {"async_copy", "tensor_core", "vector", "tile_memory", "block_cluster", "warpgroup", "split_half", "float8", "copy_barrier",
         "warpgroup_registers", "warpgroup_stages", "warpgroup_units"}},
