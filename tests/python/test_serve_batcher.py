@@ -17,6 +17,7 @@ import numpy as np
 from fusec.serve import BatchOptions, DeadlineExceeded, QueueFull, RequestError, Unavailable, _batcher
 from fusec.serve._batcher import Crowd, Lane
 from fusec.serve._changes import Change
+from fusec.serve._exact_timer import ExactTimer
 from fusec.serve._server import ModelServer
 from fusec.serve._signature import OutputRows, Request, Signature, TensorSpec
 from support import FOLDER, artifact
@@ -57,6 +58,47 @@ class Crowds(unittest.TestCase):
         self.assertTrue(crowd.is_all(12, 1.5))
         self.assertFalse(crowd.is_all(11, 1.6))
         self.assertFalse(crowd.is_all(12, 9.0))  # that is long ago
+
+
+class ExactTimers(unittest.IsolatedAsyncioTestCase):
+    async def test_a_start_rings_once(self):
+        rang = []
+        timer = ExactTimer(lambda: rang.append(time.perf_counter()))
+        self.addCleanup(timer.close)
+        start = time.perf_counter()
+        timer.start(0.0004)
+        self.assertTrue(timer.is_set)
+        while not rang:
+            await asyncio.sleep(0)
+        self.assertGreaterEqual(rang[0] - start, 0.0004)
+        self.assertFalse(timer.is_set)
+        await asyncio.sleep(0.005)
+        self.assertEqual(len(rang), 1)
+        timer.start(-1)  # the time is over
+        while len(rang) < 2:
+            await asyncio.sleep(0)
+
+    async def test_only_the_last_start_rings(self):
+        rang = []
+        timer = ExactTimer(lambda: rang.append(1))
+        self.addCleanup(timer.close)
+        timer.start(0.0001)
+        time.sleep(0.001)  # it rings, and the loop cannot see that yet
+        timer.start(0.02)
+        await asyncio.sleep(0.005)
+        self.assertEqual((rang, timer.is_set), ([], True))
+        timer.stop()
+        await asyncio.sleep(0.03)
+        self.assertEqual((rang, timer.is_set), ([], False))
+
+    async def test_a_closed_timer_leaves_nothing(self):
+        before = len(os.listdir("/proc/self/fd"))
+        timer = ExactTimer(lambda: self.fail("a closed timer rings"))
+        timer.start(0.001)
+        timer.close()
+        timer.close()
+        await asyncio.sleep(0.003)
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
 
 
 class Batches(unittest.IsolatedAsyncioTestCase):

@@ -16,6 +16,7 @@ import numpy as np
 
 from fusec import BadInput
 from fusec.serve._errors import DeadlineExceeded, QueueFull, RequestError, Unavailable
+from fusec.serve._exact_timer import ExactTimer
 from fusec.serve._metrics import Metrics
 from fusec.serve._signature import Request, Signature
 from fusec.serve._statistics import Run
@@ -156,7 +157,7 @@ class Batcher:
         self._queue: collections.deque[Waiting] = collections.deque()
         self._queued_rows, self._running_requests, self._crowd = 0, 0, Crowd()
         self._is_due = False  # whether a look at the queue is scheduled for this turn of the loop
-        self._timer: asyncio.TimerHandle | None = None  # for the next look, when the first request has waited long enough
+        self._timer: ExactTimer | None = None  # for the next look, when the first request has waited long enough
         # The upper bounds of joined dims; that of row_dim is omitted if max_rows is the tighter limit.
         limits = {name: signature.dims[name][1] for name in signature.joined}
         self._limits = [(name, most) for name, most in limits.items() if name != signature.row_dim or most < options.max_rows]
@@ -196,7 +197,7 @@ class Batcher:
         if limit:
             waiting.timer = asyncio.get_running_loop().call_later(limit / 1000, self._expire, waiting, limit)
         is_all = self._crowd.is_all(len(self._queue) + self._running_requests, waiting.since)
-        if self._idle and (is_all or self._timer is None or self._queued_rows >= self._options.max_rows):
+        if self._idle and (is_all or not self._is_delayed() or self._queued_rows >= self._options.max_rows):
             self._look_soon()
         return waiting
 
@@ -210,8 +211,11 @@ class Batcher:
         while self._queue or self._running_requests:
             await asyncio.sleep(0.005)
         if self._timer is not None:
-            self._timer.cancel()
+            self._timer.close()
         self._threads.shutdown(wait=False)
+
+    def _is_delayed(self) -> bool:
+        return self._timer is not None and self._timer.is_set
 
     def _look_soon(self) -> None:
         """Schedules a look at the queue after this turn of the loop, which may read more requests."""
@@ -223,13 +227,14 @@ class Batcher:
         """Starts the batches that can be started, and schedules the next look."""
         self._is_due = False
         if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+            self._timer.stop()
         while self._drop_cancelled() and self._idle:
             now = time.perf_counter()
             wait = self._queue[0].since + self._options.max_delay_ms / 1000 - now
             if wait > 0 and self._queued_rows < self._options.max_rows and self._may_grow(now):
-                self._timer = asyncio.get_running_loop().call_later(wait, self._look)
+                if self._timer is None:
+                    self._timer = ExactTimer(self._look)
+                self._timer.start(wait)
                 return
             self._start(self._take())
 
