@@ -167,25 +167,25 @@ Value* NarrowIndices(const TensorData& indices, int64_t extent, Value* value, Bu
   return constant;
 }
 
-// A gather at one constant index becomes a slice; several constant indices are stored in 32 bits.
+// A gather at one constant index, or at constant indices that count, becomes a slice; other
+// constant indices are stored in 32 bits.
 Value* SimplifyGather(const Node& node, Builder& builder) {
   const TensorData* indices = Payload(node.operand(1));
   if (indices == nullptr) return nullptr;
-  if (indices->element_count() != 1) {
-    const auto extent = node.operand(0)->type.shape[node.Int("axis")].AsConstant();
-    if (indices->dtype() != Dtype::kI64 || !extent || *extent > INT32_MAX) return nullptr;
-    Value* narrow = NarrowIndices(*indices, *extent, node.operand(1), builder);
-    if (!narrow) return nullptr;
-    return builder.Make(OpKind::kGather, {node.operand(0), narrow}, {{"axis", node.Int("axis")}},
-                        node.result()->name);
-  }
   Value* x = node.operand(0);
-  const int64_t axis = node.Int("axis");
+  const int64_t axis = node.Int("axis"), count = indices->element_count();
   const auto extent = x->type.shape[axis].AsConstant();
-  const auto at = extent ? FromFront(indices->GetInt(0), *extent) : std::nullopt;
-  if (!at) return nullptr;
-  Value* slice = Sliced(builder, x, axis, *at, *at + 1, node.result()->name);
-  return ReshapeTo(builder, slice, node.result()->type.shape, node.result()->name);
+  if (!extent) return nullptr;
+  const std::optional<int64_t> start =
+      count == 1 ? FromFront(indices->GetInt(0), *extent) : StartOfCount(*indices);
+  if (start && *start >= 0 && *start + count <= *extent) {
+    Value* slice = Sliced(builder, x, axis, *start, *start + count, node.result()->name);
+    return ReshapeTo(builder, slice, node.result()->type.shape, node.result()->name);
+  }
+  if (count == 1 || indices->dtype() != Dtype::kI64 || *extent > INT32_MAX) return nullptr;
+  Value* narrow = NarrowIndices(*indices, *extent, node.operand(1), builder);
+  if (!narrow) return nullptr;
+  return builder.Make(OpKind::kGather, {x, narrow}, {{"axis", axis}}, node.result()->name);
 }
 
 // A gather_nd at constant indices becomes a gather along its indexed axes merged into one axis.

@@ -9,6 +9,7 @@
 #include "passes/fold_large.h"
 #include "passes/graph_edit.h"
 #include "passes/recipe.h"
+#include "passes/recognize_ranges.h"
 
 namespace fusec {
 
@@ -116,6 +117,7 @@ Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = *graph.nodes[i];
     std::vector<MadeConstant> values;
+    if (node.results.size() == 1 && IsRangeToCompare(graph, node.result())) continue;
     if (CanFold(node)) {
       FUSEC_ASSIGN(std::vector<TensorData> results, ValuesOf(node));
       for (size_t r = 0; r < results.size(); ++r)

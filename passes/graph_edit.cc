@@ -40,6 +40,15 @@ std::optional<double> ScalarConstant(const Value* value) {
   return data->GetDouble(0);
 }
 
+std::optional<int64_t> StartOfCount(const TensorData& data) {
+  const bool is_integer = data.dtype() == Dtype::kI64 || data.dtype() == Dtype::kI32;
+  if (!is_integer || data.element_count() < 2) return std::nullopt;
+  for (int64_t i = 1; i < data.element_count(); ++i) {
+    if (data.GetInt(i) - i != data.GetInt(0)) return std::nullopt;
+  }
+  return data.GetInt(0);
+}
+
 bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kReduction; }
 
 bool IsPointwise(const Node& node, ShapeRef shape) {

@@ -28,6 +28,9 @@ Node* ProducerOf(const Value* value, OpKind kind);
 bool HasOneReader(const Graph& graph, const ReaderMap& readers, const Value* value);
 // The value of a constant with one element.
 std::optional<double> ScalarConstant(const Value* value);
+// The first of integers each of which, in the order in which they lie in memory, is greater by 1 than
+// the one before it; nullopt for others, and for fewer than two.
+std::optional<int64_t> StartOfCount(const TensorData& data);
 bool IsReduction(const Node& node);
 // Whether the node computes each element of a value of that shape by itself.
 bool IsPointwise(const Node& node, ShapeRef shape);

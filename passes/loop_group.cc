@@ -73,15 +73,17 @@ bool Repeats(const Node& reader, const Value* value) {
 void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root,
                   PassReport& report, bool pools, NodeSet& group) {
   DenseMap<const Node*, int> chain;  // number of ops of the group from the node to the root
+  NodeSet repeated;                  // whose elements are computed again, or read again and again
   // Walks from the root to its producers, so that all readers of a node are visited before the
   // node.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i];
+    const bool is_inside = group.count(&node) != 0;
     const Pool pool = pools ? PoolOf(node) : Pool::kNone;
-    if (group.count(&node) || (pool == Pool::kNone && !CanJoin(node))) continue;
+    if (!is_inside && pool == Pool::kNone && !CanJoin(node)) continue;
     const Node* inside = nullptr;
     bool outside = IsOutput(graph, node.result());
-    bool repeats = false;
+    bool repeats = false, is_below_repeated = false;
     int longest = 0;
     if (auto found = readers.find(node.result()); found != readers.end()) {
       for (const Node* reader : found->second) {
@@ -91,16 +93,25 @@ void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root
         }
         inside = reader;
         repeats |= Repeats(*reader, node.result());
+        is_below_repeated |= repeated.count(reader) != 0;
         longest = std::max(longest, chain[reader] + 1);
       }
     }
     if (!inside) continue;
+    if (is_inside) {
+      chain[&node] = longest;
+      if (repeats || is_below_repeated) repeated.insert(&node);
+      continue;
+    }
     if (longest >= kLongestChain) {
       Refuse(report, readers, group, node,
              std::to_string(longest) + " ops follow it in one kernel already", "longer kernels");
       continue;
     }
-    if (repeats && (pool == Pool::kColumns || (GetOpDef(node.kind).algebra & kExpensive) != 0)) {
+    // Sums of neighbours of a graph's nodes, layer upon layer, would take exponentially long.
+    const bool folds_many = pool == Pool::kColumns || Folds(node);
+    const bool is_expensive = (GetOpDef(node.kind).algebra & kExpensive) != 0;
+    if ((repeats && is_expensive) || ((repeats || is_below_repeated) && folds_many)) {
       Refuse(report, readers, group, node,
              "its elements would be computed again for every element that reads them",
              "a kernel that keeps them in shared memory");
@@ -114,8 +125,10 @@ void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root
     }
     group.insert(&node);
     chain[&node] = longest;
+    if (repeats || is_below_repeated) repeated.insert(&node);
     if (outside && !IsConvex(graph, group)) {
       group.erase(&node);
+      repeated.erase(&node);
       Refuse(report, readers, group, node, kBetween, kBetweenNeeded);
     }
   }
@@ -173,6 +186,21 @@ const Shape& ShapeOfLoop(const Node& node) {
   return (IsInPlace(node) ? node.operand(2) : node.result())->type.shape;
 }
 
+// Whether a node of `chain` folds elements, and the group reads what the chain makes: then the fold
+// is a producer that AddProducers has left out.
+bool FoldsFor(const NodeSet& group, const ReaderMap& readers, const NodeSet& chain) {
+  const auto folds = [](const Node* node) { return Folds(*node); };
+  const auto is_read = [&](const Node* node) {
+    const auto found = readers.find(node->result());
+    return group.count(node) != 0 ||
+           (found != readers.end() &&
+            std::any_of(found->second.begin(), found->second.end(),
+                        [&](const Node* reader) { return group.count(reader) != 0; }));
+  };
+  return std::any_of(chain.begin(), chain.end(), folds) &&
+         std::any_of(chain.begin(), chain.end(), is_read);
+}
+
 // Finds a sibling of the root's shape, and returns it with the chain after it: a node whose loop
 // reads what the group reads as well, or a slice of a tensor of which the group reads another
 // slice. Empty if there is none.
@@ -186,6 +214,7 @@ NodeSet FindSibling(const Graph& graph, const ReaderMap& readers, const Node& ro
                                            : IsWholeLoop(*node) && ReadsOneOf(read, *node);
     if (!is_sibling) continue;
     const NodeSet chain = StoredChain(graph, readers, *node);
+    if (FoldsFor(group, readers, chain)) continue;
     NodeSet both = group;
     both.insert(chain.begin(), chain.end());
     if (!chain.empty() && IsConvex(graph, both)) return chain;

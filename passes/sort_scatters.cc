@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "compiler/ir/in_place.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/ir/sorted_parts.h"
 #include "passes/graph_edit.h"
 
@@ -182,7 +183,7 @@ class Rewrite {
     Value *order, *begins, *ends;
   };
   Sorted Sort(const Lines& lines) {
-    const auto sorted = builder_.Add(Kind::kTopK, {lines.indices},
+    const auto sorted = builder_.Add(Kind::kTopK, {Narrow(lines.indices, lines.rows)},
                                      {{"axis", lines.axis},
                                       {"k", Exprs{lines.count}},
                                       {"largest", int64_t{0}},
@@ -201,6 +202,19 @@ class Rewrite {
                 {{"starts", starts},
                  {"steps", std::vector<int64_t>(shape.size(), 1)},
                  {"shape", std::move(shape)}});
+  }
+
+  static bool AreZeros(const Value* value) {
+    while (value->producer && value->producer->operands.size() == 1 &&
+           value->producer->kind != Kind::kPad &&
+           GetOpDef(value->producer->kind).op_class == OpClass::kView)
+      value = value->producer->operand(0);
+    const TensorData* data = Payload(value);
+    if (data == nullptr) return false;
+    for (int64_t i = 0; i < data->element_count(); ++i) {
+      if (data->GetDouble(i) != 0) return false;
+    }
+    return data->element_count() > 0;
   }
 
   // Whole slices go to one place: data [rows, c], updates [n, c], indices [n].
@@ -282,7 +296,9 @@ class Rewrite {
              {{"mode", std::string(how_ == "add" ? "sum" : "max")}, {"zero_if_empty", int64_t{0}}});
     return how_ == "min" ? Make(Kind::kNeg, {bags}, "least") : bags;
   }
+  // Sums of bags, which begin with 0, are never -0, so that adding 0 changes none of them.
   Value* Combined(Value* data, Value* bags) {
+    if (how_ == "add" && AreZeros(data)) return bags;
     const Kind kind = how_ == "add" ? Kind::kAdd : how_ == "max" ? Kind::kMax : Kind::kMin;
     return builder_.Make(kind, {data, bags}, {}, name());
   }

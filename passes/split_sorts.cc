@@ -10,6 +10,10 @@ namespace {
 // elements. In longer lines the merge, which looks into all parts, would take longer for that.
 constexpr int64_t kShortLine = 1 << 16;
 
+// The most parts that are put together at once, and how many form a group if there are more: an
+// element is searched for in all others.
+constexpr int64_t kMostParts = 16, kGroupParts = 8;
+
 // Whether a top_k sorts a single line.
 bool IsSingle(const Node& top_k) {
   Shape lines = top_k.operand(0)->type.shape;
@@ -39,18 +43,25 @@ Result<bool> SplitTopK(Graph& graph, bool all_long_lines) {
     builder.set_provenance(node.provenance);
     Attributes attributes = node.attributes;
     attributes[kPart] = part;
-    const Exprs kept = {Min(k[0], part, ranges)};
+    const bool in_groups = all_long_lines && most > kMostChosen && elements > kMostParts * part;
+    Exprs kept = {in_groups ? Expr(part) : Min(k[0], part, ranges)};
     attributes["k"] = kept;
     FUSEC_ASSIGN(Node * parts, builder.Add(OpKind::kTopK, node.operands, attributes,
                                            node.result()->name + "_parts"));
+    Attributes merge = {
+        {"axis", node.Int("axis")}, {kPart, part}, {"kept", kept},
+        {"length", Exprs{length}},  {"k", k},      {"largest", node.Int("largest")}};
+    while (in_groups && elements > kMostParts * part) {
+      Attributes group = merge;
+      group[kGroup] = kGroupParts;
+      FUSEC_ASSIGN(parts, builder.Add(OpKind::kMergeSorted, {parts->result(0), parts->result(1)},
+                                      group, node.result()->name + "_groups"));
+      part *= kGroupParts;
+      merge[kPart] = part;
+      merge["kept"] = kept = {part};
+    }
     FUSEC_ASSIGN(Node * merged,
-                 builder.Add(OpKind::kMergeSorted, {parts->result(0), parts->result(1)},
-                             {{"axis", node.Int("axis")},
-                              {kPart, part},
-                              {"kept", kept},
-                              {"length", Exprs{length}},
-                              {"k", k},
-                              {"largest", node.Int("largest")}},
+                 builder.Add(OpKind::kMergeSorted, {parts->result(0), parts->result(1)}, merge,
                              node.result()->name));
     i = builder.insert_at();  // the node itself, which nothing reads any more
     for (int result = 0; result < 2; ++result) {

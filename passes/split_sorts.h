@@ -12,6 +12,9 @@ namespace fusec {
 //     =>  %pv, %pi = top_k(%x) {k = [100], part = 8192}  f32[b, ceil(n / 8192) * 100]
 //         %v, %i = merge_sorted(%pv, %pi) {part = 8192, kept = [100], length = [n], k = [100]}
 //
+// Where all elements of more than 16 parts are wanted on a GPU, 8 parts at a time are put together to a
+// larger one (merge_sorted with `group`), until there are few.
+//
 // Exact. This pass splits lines from which more than kMostSorted elements are taken: kernels of the CPU
 // read lines of any length. On a GPU, split-lines splits all long lines.
 Result<bool> SplitSorts(Graph& graph, const PassOptions& options, PassReport& report);

@@ -33,6 +33,8 @@ bool IsMadeOf(function_ref<std::optional<bool>(const Value*)> decide, const Valu
                      [&](const Value* operand) { return IsMadeOf(decide, operand, ops - 1); });
 }
 
+constexpr int kMostOps = 6;  // of masks and positions
+
 // Integers or bools of the caller, and constant numbers.
 std::optional<bool> AreIds(const Value* value) {
   if (!value->producer) return !IsFloat(value->type.dtype);
@@ -58,18 +60,25 @@ std::optional<bool> AreOfRows(const Value* value, int64_t axes) {
 
 // Whether the node makes a mask of ids, such as ids != 0, or converts one to numbers.
 bool MakesMask(const Node& node) {
-  constexpr int kMostOps = 4;
   const Value* mask = node.kind == OpKind::kCast ? node.operand(0) : node.result();
   return mask->type.dtype == Dtype::kBool && IsMadeOf(AreIds, node.result(), kMostOps);
 }
 
 // Whether the node makes positions along its last axis of several elements, such as a range plus an
-// offset of each row, or a mask of them.
+// offset of each row, a mask of them, or the choice between two numbers by such a mask and ids.
 bool MakesPositions(const Node& node) {
-  constexpr int kMostOps = 6;
   const TensorType& type = node.result()->type;
   const int64_t axes = UnitAxes(type.shape) + 1;
   const auto of_rows = [axes](const Value* value) { return AreOfRows(value, axes); };
+  const bool is_choice = node.kind == OpKind::kWhere && ScalarConstant(node.operand(1)) &&
+                         ScalarConstant(node.operand(2));
+  if (is_choice) {
+    const auto of_rows_or_ids = [&](const Value* value) {
+      const std::optional<bool> are_ids = AreIds(value);
+      return are_ids ? are_ids : of_rows(value);
+    };
+    return IsMadeOf(of_rows_or_ids, node.operand(0), kMostOps - 1);
+  }
   return !IsFloat(type.dtype) && (GetOpDef(node.kind).algebra & kExpensive) == 0 &&
          std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
            return IsMadeOf(of_rows, operand, kMostOps - 1);

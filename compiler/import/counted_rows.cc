@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "compiler/import/counted_views.h"
 #include "compiler/ir/integer_facts.h"
@@ -290,12 +291,22 @@ class Rewrite {
     return Masked(indices, TensorData(indices->type.dtype, {}));
   }
 
+  // Whether a look-up has indices into this axis; nullopt if it has indices into others as well.
+  std::optional<bool> Indexes(int axis) const {
+    if (node_.kind != Kind::kGatherND) return axis == node_.Int("axis");
+    const std::optional<int64_t> indexed = node_.operand(1)->type.shape.back().AsConstant();
+    if (node_.Int("batch_dims") != 0 || !indexed) return std::nullopt;
+    if (axis >= *indexed) return false;
+    return *indexed == 1 ? std::optional(true) : std::nullopt;
+  }
+
   ValueList LookUp() {
     Value* data = node_.operand(0);
     Value* indices = node_.operand(1);
     for (const int axis : CountedAxes(data)) {
-      if (node_.kind == Kind::kGatherND) return {};
-      if (axis == node_.Int("axis")) {
+      const std::optional<bool> is_indexed = Indexes(axis);
+      if (!is_indexed) return {};
+      if (*is_indexed) {
         if (!HaveElements({data->type.shape[axis]})) return {};
         indices = WithinCount(indices, data->type.shape[axis]);
       } else if (node_.kind == Kind::kGatherElements) {  // row i of the result reads row i

@@ -7,6 +7,9 @@ namespace fusec {
 // Sorts of long lines, which passes/split_sorts.h splits: a top_k with this attribute sorts each
 // part of that many elements of a line, and a merge_sorted puts the parts together.
 inline constexpr const char* kPart = "part";
+// A merge_sorted with this attribute puts so many consecutive parts together, from which all
+// elements are kept, and makes a larger part of them.
+inline constexpr const char* kGroup = "group";
 
 // Attribute of a scatter_elements no two of whose updates go to one place, because a sort made the
 // indices: 1 (passes/sort_scatters.h).

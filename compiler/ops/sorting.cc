@@ -158,11 +158,12 @@ struct TopKOp {
 FUSEC_DEFINE_OP(TopK)
 
 // Puts together what a top_k with `part` makes of lines of `length` elements, `kept` of each part:
-// the k first of all, and their indices.
+// the k first of all, and their indices. With `group`, it puts the parts of each group together,
+// all of whose elements are kept; each element stays among those of its group.
 struct MergeSortedOp {
-  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"},  {kPart, "int"},
-                                                  {"kept", "dims"}, {"length", "dims"},
-                                                  {"k", "dims"},    {"largest", "int"}};
+  static constexpr AttributeSpec kAttributes[] = {
+      {"axis", "int"}, {kPart, "int"},     {"kept", "dims"},     {"length", "dims"},
+      {"k", "dims"},   {"largest", "int"}, {kGroup, "int", true}};
   static InferResult Infer(const InferContext& context) {
     TensorType values = context.operand(0);
     const int64_t axis = context.Int("axis"), part = context.Int(kPart);
@@ -170,10 +171,15 @@ struct MergeSortedOp {
     for (const char* size : {"kept", "length", "k"})
       FUSEC_TRY(CheckCount(size, context.Dims(size).size(), 1));
     if (part < 1) return ModelError(fmt::format("parts have {} elements", part));
-    const Expr parts = CeilDiv(context.Dims("length")[0], part, context.ranges);
+    const Expr& length = context.Dims("length")[0];
+    const Expr parts = CeilDiv(length, part, context.ranges);
     const Expr& k = context.Dims("k")[0];
+    const Expr& kept = context.Dims("kept")[0];
     context.Int("largest");
-    if (values.shape[axis] != parts * context.Dims("kept")[0]) {
+    // Behind merged groups, nothing fills up the last part.
+    const bool is_whole =
+        kept.IsConstant(part) && context.ranges.ProvenNonNegative(values.shape[axis] - length);
+    if (values.shape[axis] != parts * kept && !is_whole) {
       return ModelError(fmt::format("the values are {}, expected {} parts of {} elements",
                                     values.ToString(), parts.ToString(),
                                     context.Dims("kept")[0].ToString()));
@@ -182,31 +188,45 @@ struct MergeSortedOp {
       return ModelError(fmt::format("the indices are {}, but the values {}",
                                     context.operand(1).ToString(), values.ToString()));
     }
-    values.shape[axis] = k;
+    if (context.attributes.count(kGroup) == 0) {
+      values.shape[axis] = k;
+    } else if (context.Int(kGroup) < 2 || !kept.IsConstant(part)) {
+      return ModelError(fmt::format("groups of {} parts keep {} of {} elements each",
+                                    context.Int(kGroup), kept.ToString(), part));
+    }
     TensorType indices{Dtype::kI64, values.shape};
     return std::vector<TensorType>{std::move(values), std::move(indices)};
   }
   static Result<void> Reference(ReferenceContext& context) {
     const ReferenceTensor &values = context.input(0), &indices = context.input(1);
-    const int64_t axis = context.node.Int("axis"), part = context.node.Int(kPart);
+    const Node& node = context.node;
+    const int64_t axis = node.Int("axis"), part = node.Int(kPart);
     const LinePlaces from(values.dims, axis);
     const LinePlaces to(context.output(0).dims, axis);
-    const int64_t length = *context.node.Get<Exprs>("length")[0].Evaluate(context.symbols);
+    const int64_t length = *node.Get<Exprs>("length")[0].Evaluate(context.symbols);
+    const int64_t kept = *node.Get<Exprs>("kept")[0].Evaluate(context.symbols);
     const int64_t parts = (length + part - 1) / part;
+    const int64_t group = node.Has(kGroup) ? node.Int(kGroup) : std::max<int64_t>(parts, 1);
     for (size_t line = 0; line < to.starts.size(); ++line) {
-      std::vector<int64_t> places;
-      for (int64_t number = 0; number < parts; ++number) {
-        const int64_t kept = from.length / parts;
-        const int64_t there = std::min(kept, std::min(part, length - number * part));
-        for (int64_t j = 0; j < there; ++j) places.push_back(number * kept + j);
+      for (int64_t first = 0; first < parts; first += group) {
+        std::vector<int64_t> places;
+        for (int64_t number = first; number < std::min(first + group, parts); ++number) {
+          const int64_t there = std::min(kept, std::min(part, length - number * part));
+          for (int64_t j = 0; j < there; ++j) places.push_back(number * kept + j);
+        }
+        SortPlaces(places, values, from.starts[line], from.stride, node.Int("largest") != 0);
+        const int64_t begin = first * kept;
+        const int64_t taken = std::min<int64_t>(places.size(), to.length - begin);
+        for (int64_t j = 0; j < taken; ++j) {
+          const int64_t place = to.starts[line] + (begin + j) * to.stride;
+          const int64_t source = from.starts[line] + places[j] * from.stride;
+          CopyElement(values, source, context.output(0), place);
+          context.output(1).ints[place] = indices.ints[source];
+        }
       }
-      SortPlaces(places, values, from.starts[line], from.stride, context.node.Int("largest") != 0);
-      for (int64_t j = 0; j < to.length; ++j) {
-        const int64_t place = to.starts[line] + j * to.stride;
-        const int64_t source = from.starts[line] + places[j] * from.stride;
-        CopyElement(values, source, context.output(0), place);
-        context.output(1).ints[place] = indices.ints[source];
-      }
+      // As in the parts, nothing is behind the last element.
+      for (int64_t j = node.Has(kGroup) ? length : to.length; j < to.length; ++j)
+        context.output(1).ints[to.starts[line] + j * to.stride] = -1;
     }
     return {};
   }

@@ -1,11 +1,12 @@
 #include "compiler/plan/attention_limit.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 #include "compiler/ir/element_sources.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/plan/tile_copier.h"
 #include "compiler/region/reducers.h"
 
 namespace fusec {
@@ -36,6 +37,26 @@ struct Element {
   }
 };
 
+// The keys behind a limit are hidden; a key is not if `condition` holds for it, or not by that
+// mask.
+struct HiddenKeys {
+  RowLimit limit;
+  Element condition;
+  bool to_infinity = false;  // their scores are -infinity, and not a low number
+};
+
+Exprs Replace(ArrayRef<Expr> index, const Expr& variable, const Expr& by, const Ranges& ranges) {
+  Exprs replaced;
+  for (const Expr& e : index) {
+    replaced.push_back(e.Substitute(
+        [&](const std::string& name) {
+          return name == *variable.AsSymbol() ? std::optional(by) : std::nullopt;
+        },
+        ranges));
+  }
+  return replaced;
+}
+
 class LimitFinder {
  public:
   // `queries` is the number of queries, if limits may depend on the number `query` of one.
@@ -47,16 +68,12 @@ class LimitFinder {
         queries_(queries),
         ranges_(ranges) {}
 
-  // The limit where `element` is a choice between another element and `fill`, which it is for the
+  // The limit where `element` is a choice between another element and zero, which it is for the
   // keys behind the limit. Moves `element` to that other element.
-  std::optional<RowLimit> OfChoice(Element& element, double fill) const {
+  std::optional<RowLimit> OfZeros(Element& element) const {
     while (true) {
-      element = BehindViews(std::move(element));
-      if (element.Is(OpKind::kCast) && IsFloat(element.producer()->operand(0)->type.dtype)) {
-        element = element.Operand(0);
-        continue;
-      }
-      if (!element.Is(OpKind::kWhere) || !IsNumber(element.producer()->operand(2), fill))
+      element = BehindViewsAndCasts(std::move(element));
+      if (!element.Is(OpKind::kWhere) || NumberIn(element.producer()->operand(2)) != 0)
         return std::nullopt;
       const auto limit = OfCondition(element.Operand(0));
       element = element.Operand(1);
@@ -64,10 +81,40 @@ class LimitFinder {
     }
   }
 
+  // The limit from which on `element`, a score, is hidden by a mask: a choice between another score
+  // and a number that hides, or a sum with such a choice.
+  std::optional<HiddenKeys> OfScore(Element element) const {
+    element = BehindViewsAndCasts(std::move(element));
+    if (element.Is(OpKind::kAdd)) {
+      const auto found = OfScore(element.Operand(0));
+      return found ? found : OfScore(element.Operand(1));
+    }
+    if (!element.Is(OpKind::kWhere)) return std::nullopt;
+    const std::optional<double> number = NumberIn(element.producer()->operand(2));
+    if (!number || !Hides(*number, element.value->type.dtype)) return std::nullopt;
+    const auto limit = OfCondition(element.Operand(0));
+    if (!limit) return OfScore(element.Operand(1));
+    return HiddenKeys{*limit, element.Operand(0), std::isinf(*number)};
+  }
+
  private:
-  bool IsNumber(const Value* value, double number) const {
+  std::optional<double> NumberIn(const Value* value) const {
     const TensorData* data = lowering_.ConstantPayload(value);
-    return data && data->element_count() == 1 && data->GetDouble(0) == number;
+    return data && data->element_count() == 1 ? std::optional(data->GetDouble(0)) : std::nullopt;
+  }
+
+  // Whether a score of this number has no weight beside one that is not hidden. Some exporters
+  // write the lowest finite number for -infinity.
+  static bool Hides(double number, Dtype dtype) {
+    constexpr double kLowestF16 = -65504, kLow = -1e30;
+    return number <= (dtype == Dtype::kF16 ? kLowestF16 : kLow);
+  }
+
+  Element BehindViewsAndCasts(Element element) const {
+    element = BehindViews(std::move(element));
+    while (element.Is(OpKind::kCast) && IsFloat(element.producer()->operand(0)->type.dtype))
+      element = BehindViews(element.Operand(0));
+    return element;
   }
 
   // The element that views show at this place.
@@ -112,9 +159,7 @@ class LimitFinder {
     const std::optional<Expr> number = NumberAt(low);
     const auto before = number ? (*number - key_).AsConstant() : std::nullopt;
     if (!before || (query_ && !IsGreatestForLast(high))) return std::nullopt;
-    RowLimit limit{high.value, high.index, plus - *before};
-    for (Expr& e : limit.index) e = AtLast(e);
-    return limit;
+    return RowLimit{high.value, high.index, plus - *before};
   }
 
   // The number that an element of a range is.
@@ -130,12 +175,7 @@ class LimitFinder {
 
   // An index for the last query.
   Expr AtLast(const Expr& index) const {
-    if (!query_) return index;
-    return index.Substitute(
-        [&](const std::string& name) {
-          return name == *query_->AsSymbol() ? std::optional(queries_ - 1) : std::nullopt;
-        },
-        ranges_);
+    return query_ ? Replace({index}, *query_, queries_ - 1, ranges_)[0] : index;
   }
 
   // Whether no query has a greater element than the last one.
@@ -179,51 +219,120 @@ std::optional<LimitedRow> LimitOfValues(const RegionLowering& lowering, const At
                                         ArrayRef<Expr> element, const Expr& key,
                                         const Ranges& ranges) {
   Element rows{parts.values->operand(1), Exprs(element)};
-  const auto limit = LimitFinder(lowering, key, std::nullopt, 0, ranges).OfChoice(rows, 0);
+  const auto limit = LimitFinder(lowering, key, std::nullopt, 0, ranges).OfZeros(rows);
   if (!limit) return std::nullopt;
   return LimitedRow{rows.value, rows.index, *limit};
 }
 
-bool DeclareUsedRows(RegionLowering& lowering, const AttentionParts& parts,
-                     const AttentionExtents& extents) {
-  KernelBuilder& builder = lowering.builder();
-  Ranges ranges = builder.ranges();
-  const Node& values = *parts.values;
-  const Expr columns = values.result()->type.shape.back();
-  const Expr query = SetVariable(ranges, "query_row", 0, extents.queries - 1),
-             key = SetVariable(ranges, "key_row", 0, extents.keys - 1),
-             column = SetVariable(ranges, "column", 0, columns - 1);
-  const auto at = [&](const Value* value, const Expr& row, const Expr& last) {
+namespace {
+
+// Writes the locals that DeclareUsedRows declares.
+class UsedRowsWriter {
+ public:
+  UsedRowsWriter(RegionLowering& lowering, const AttentionParts& parts,
+                 const AttentionExtents& extents)
+      : lowering_(lowering),
+        builder_(lowering.builder()),
+        parts_(parts),
+        extents_(extents),
+        ranges_(builder_.ranges()),
+        query_(SetVariable(ranges_, "query_row", 0, extents.queries - 1)),
+        key_(SetVariable(ranges_, "key_row", 0, extents.keys - 1)) {}
+
+  UsedRows Declare() {
+    const std::optional<HiddenKeys> hidden = FindHiddenKeys();
+    if (!hidden) return {};
+    const std::optional<RowLimit> zeros = FindZeros();
+    builder_.Blank();
+    builder_.Comment("The rows of the cache that are in use. No query sees later keys.");
+    if (zeros) DeclareCount("used_values", RowsBefore(*zeros), 0);
+    RowLimit limit = hidden->limit;
+    limit.index = Replace(limit.index, query_, extents_.queries - 1, ranges_);
+    const CExpr least = zeros ? CExpr("used_values") : CExpr(0);
+    if (hidden->to_infinity) {
+      DeclareCount("used_keys", RowsBefore(limit), least);
+    } else {
+      DeclareCount("seen_keys", RowsBefore(limit), least);
+      DeclareUsedKeys(*hidden);
+    }
+    return {true, zeros.has_value()};
+  }
+
+ private:
+  Exprs At(const Value* value, const Expr& row, const Expr& last) const {
     const Shape& shape = value->type.shape;
     Exprs index =
-        Delinearize(Variable("head"), Shape(shape.begin(), shape.end() - 2), builder.ranges());
+        Delinearize(Variable("head"), Shape(shape.begin(), shape.end() - 2), builder_.ranges());
     index.insert(index.end(), {row, last});
     return index;
-  };
-  std::optional<RowLimit> of_keys;
-  if (parts.has_softmax) {
-    Element score{parts.score, at(parts.score, query, key)};
-    of_keys = LimitFinder(lowering, key, query, extents.queries, ranges)
-                  .OfChoice(score, -std::numeric_limits<double>::infinity());
   }
-  const auto of_values = LimitOfValues(
-      lowering, parts, MatMulOperandIndex(values, 1, at(values.result(), 0, column), key), key,
-      ranges);
-  if (!of_keys || !of_values) return false;
-  builder.Blank();
-  builder.Comment("The rows of the cache that are in use. No query sees later keys.");
-  const auto declare = [&](const char* name, const RowLimit& limit, const CExpr& least) {
-    const CExpr bound = lowering.Evaluate(limit.value, limit.index).value;
-    const CExpr rows = limit.plus == 0 ? bound : bound + limit.plus;
-    const CExpr count = builder.Write(extents.keys, Only(extents.keys_name));
-    const CExpr most = Min(Cast("long long", rows), Cast("long long", count));
-    const CExpr both = Call("max", {most, Cast("long long", least)});
-    builder.AppendLet(name, Cast(builder.index_type(), both));
-    builder.DefineVariable(name, 0, extents.keys);
-  };
-  declare("used_values", of_values->limit, 0);
-  declare("used_keys", *of_keys, "used_values");
-  return true;
+
+  std::optional<HiddenKeys> FindHiddenKeys() const {
+    if (!parts_.has_softmax) return std::nullopt;
+    return LimitFinder(lowering_, key_, query_, extents_.queries, ranges_)
+        .OfScore({parts_.score, At(parts_.score, query_, key_)});
+  }
+
+  std::optional<RowLimit> FindZeros() {
+    const Value* values = parts_.values->result();
+    const Expr column = SetVariable(ranges_, "column", 0, values->type.shape.back() - 1);
+    const auto found = LimitOfValues(
+        lowering_, parts_, MatMulOperandIndex(*parts_.values, 1, At(values, 0, column), key_), key_,
+        ranges_);
+    return found ? std::optional(found->limit) : std::nullopt;
+  }
+
+  // The number of rows in front of the limit, at most all keys, plus `more`.
+  CExpr RowsBefore(const RowLimit& limit, int64_t more = 0) {
+    const CExpr value = Cast("long long", lowering_.Evaluate(limit.value, limit.index).value);
+    const CExpr most = limit.plus == 0 ? Count() : Count() - limit.plus;
+    const CExpr rows = Min(value, Cast("long long", most));
+    return limit.plus + more == 0 ? rows : rows + (limit.plus + more);
+  }
+  CExpr Count() { return builder_.Write(extents_.keys, Only(extents_.keys_name)); }
+
+  void DeclareCount(const char* name, const CExpr& rows, const CExpr& least) {
+    builder_.AppendLet(name,
+                       Cast(builder_.index_type(), Call("max", {rows, Cast("long long", least)})));
+    builder_.DefineVariable(name, 0, extents_.keys);
+  }
+
+  // Beside a hidden score, which is a low number, a key has no weight only if its query sees a key.
+  // The last one is the one that it sees in a causal mask.
+  void DeclareUsedKeys(const HiddenKeys& hidden) {
+    builder_.Comment(
+        "Hidden keys have no weight if each query sees its own last key, else they do.");
+    builder_.Append(Statement::Declare("bool", "sees_key", "true"));
+    builder_.Open();
+    builder_.DefineVariable("i", 0, extents_.tile.count - 1);
+    const Expr query = LetWithin(builder_, "query_row", CExpr("first_query") + "i",
+                                 extents_.queries, extents_.queries_name, extents_.tile.count);
+    const CExpr last = Call("max", {RowsBefore(hidden.limit, -1), Cast("long long", 0)});
+    builder_.AppendLet("key_row", Cast(builder_.index_type(), last));
+    builder_.DefineVariable("key_row", 0, extents_.keys - 1);
+    const Element& condition = hidden.condition;
+    const CExpr is_seen = lowering_.Evaluate(condition.value, condition.index).value;
+    builder_.Assign("sees_key", And("sees_key", is_seen));
+    builder_.CloseFor(
+        LoopHeader(builder_, "i", "threadIdx.x", extents_.tile.name, BlockSizeName(builder_)));
+    const CExpr all_see = Call("__syncthreads_and", {"sees_key"});
+    builder_.AppendLet("used_keys", Conditional(all_see, "seen_keys", Count()));
+    builder_.DefineVariable("used_keys", 0, extents_.keys);
+  }
+
+  RegionLowering& lowering_;
+  KernelBuilder& builder_;
+  const AttentionParts& parts_;
+  const AttentionExtents& extents_;
+  Ranges ranges_;
+  const Expr query_, key_;
+};
+
+}  // namespace
+
+UsedRows DeclareUsedRows(RegionLowering& lowering, const AttentionParts& parts,
+                         const AttentionExtents& extents) {
+  return UsedRowsWriter(lowering, parts, extents).Declare();
 }
 
 }  // namespace fusec

@@ -8,8 +8,9 @@
 namespace fusec {
 
 // Attention over a cache of which only the first rows are in use: how many that are is data, such
-// as the lengths of sequences. A mask gives all keys behind them scores of -infinity, and zeros
-// replace their values, so that a kernel need not read them.
+// as the lengths of sequences. A mask hides all keys behind them, so that a kernel need not read
+// these, nor their values, which zeros may replace. Whatever such a row holds has no influence
+// then: ONNX would multiply a NaN in it by zero, and get NaN.
 
 // A row is in use only if its number is less than value[index] + plus.
 struct RowLimit {
@@ -29,15 +30,25 @@ std::optional<LimitedRow> LimitOfValues(const RegionLowering& lowering, const At
                                         ArrayRef<Expr> element, const Expr& key,
                                         const Ranges& ranges);
 
+// The queries of a block, from the local `first_query` on.
+struct TileOfQueries {
+  int count = 0;
+  CExpr name;  // of the count
+};
 // The sizes of attention.
 struct AttentionExtents {
   Expr queries, keys;
-  SizeName keys_name;
+  SizeName queries_name, keys_name;
+  TileOfQueries tile;
 };
-// Declares the locals `used_values`, from which on all values are zeros, and `used_keys`, from
-// which on no query has anything to read, for the local `head`. Returns false and declares nothing
-// unless a mask hides keys and zeros replace values from limits on that are data.
-bool DeclareUsedRows(RegionLowering& lowering, const AttentionParts& parts,
-                     const AttentionExtents& extents);
+// The rows that a block with the local `head` has to read.
+struct UsedRows {
+  bool has_limit = false;   // the local `used_keys` is declared, from which on no query has to read
+  bool values_end = false;  // and `used_values`, from which on all values are zeros
+};
+// Declares these locals if a mask hides the keys behind a limit that is data, and the second if
+// zeros also replace values.
+UsedRows DeclareUsedRows(RegionLowering& lowering, const AttentionParts& parts,
+                         const AttentionExtents& extents);
 
 }  // namespace fusec

@@ -59,13 +59,10 @@ class AttentionPlanner {
     }
     OpenBlock();
     diagonal_ = FindDiagonal(region_, parts_, builder_, Product(heads_));
-    has_limits_ =
-        !tiling_.has_one_tile && DeclareUsedRows(lowering_, parts_, {queries_, keys_, KeyCount()});
+    if (!tiling_.has_one_tile)
+      used_ = DeclareUsedRows(lowering_, parts_, {queries_, keys_, Queries(), KeyCount(), Tile()});
     StageQueries();
-    if (tiling_.has_one_tile)
-      PlanScores();
-    else
-      WalkKeys();
+    tiling_.has_one_tile ? PlanScores() : WalkKeys();
     StoreResult();
     CountTraffic(region_, builder_.plan());
     return builder_.Finish();
@@ -83,6 +80,7 @@ class AttentionPlanner {
   }
   CExpr TileQueries() { return TileQueriesName(tiling_, builder_); }
   CExpr TileKeys() { return TileKeysName(tiling_, builder_); }
+  TileOfQueries Tile() { return {tile_queries(), TileQueries()}; }
   CExpr TilesInMemory() { return TilesInMemoryName(tiling_, builder_); }
   Expr Let(const std::string& name, const CExpr& value, const Expr& extent) {
     builder_.AppendLet(name, value);
@@ -188,8 +186,8 @@ class AttentionPlanner {
     builder_.Comment("Loop over tiles of keys and values. The next are copied while one is used.");
     const Expr tiles = CeilDiv(keys_, tile_keys(), builder_.ranges());
     CExpr tile_count = "key_tiles";
-    if (has_limits_) Let("key_tiles", ("used_keys" + TileKeys() - 1) / TileKeys(), tiles + 1);
-    if (!has_limits_)
+    if (used_.has_limit) Let("key_tiles", ("used_keys" + TileKeys() - 1) / TileKeys(), tiles + 1);
+    if (!used_.has_limit)
       tile_count =
           TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "tiles of keys and values");
     if (tiling_.splits_keys()) {
@@ -241,7 +239,7 @@ class AttentionPlanner {
     rows.at = [this](const Expr& row, const Expr& element) {
       return MatMulOperandIndex(*parts_.values, 1, At(parts_.values->result(), 0, element), row);
     };
-    if (!has_limits_) return rows;
+    if (!used_.values_end) return rows;
     rows.limit = "used_values";
     rows.before_limit = [this](ArrayRef<Expr> index, const Expr& row, const Ranges& ranges) {
       const auto found = LimitOfValues(lowering_, parts_, index, row, ranges);
@@ -486,8 +484,9 @@ class AttentionPlanner {
   Exprs head_;
   Expr queries_, keys_;
   int64_t depth_ = 0, columns_ = 0;
-  std::optional<Expr> diagonal_;                     // see FindDiagonal
-  bool has_limits_ = false, reads_product_ = false;  // DeclareUsedRows; the last scores' product
+  std::optional<Expr> diagonal_;  // see FindDiagonal
+  UsedRows used_;
+  bool reads_product_ = false;  // whether the last scores did
 };
 
 }  // namespace

@@ -407,15 +407,26 @@ class SortPlanner : LineWriter {
     const auto kept_of = [&](const Expr& part) {
       return WriteSize(builder_, parts.KeptOf(part, builder_.ranges()), PartNames());
     };
-    if (parts.KeptOf(number, builder_.ranges()) != parts.kept)
-      builder_.AppendIf(builder_.Write(in_part, {}) >= kept_of(number), "return");
-    builder_.Comment("merge_sorted: the rank is the number of elements before this one");
     const Exprs source = Insert(line, axis, number * parts.kept + in_part);
+    if (parts.KeptOf(number, builder_.ranges()) != parts.kept)
+      LeaveBehindTheLast(builder_.Write(in_part, {}) >= kept_of(number), source);
+    const CExpr part_count = builder_.Write(parts.parts, CountOf("parts", "of a line"));
+    CExpr first_part = 0, end_part = part_count;
+    if (node_.Has(kGroup)) {
+      const CExpr group = builder_.expressions().Constant("group", node_.Int(kGroup),
+                                                          "parts that are put together");
+      builder_.AppendLet("first_part", builder_.Write(number, {}) / group * group);
+      builder_.AppendLet("end_part", Min(CExpr("first_part") + group, part_count));
+      first_part = "first_part";
+      end_part = "end_part";
+    }
+    builder_.Comment("merge_sorted: the rank is the number of elements before this one");
     const Scalar value = lowering_.Evaluate(values, source);
     builder_.Declare(type_, "rank", builder_.Write(in_part, {}));
-    const CExpr best = builder_.Write(k, Only({0, "best_count", "elements taken per line"}));
+    const CExpr best = node_.Has(kGroup)
+                           ? CExpr()
+                           : builder_.Write(k, Only({0, "best_count", "elements taken per line"}));
     const CExpr own_part = builder_.Write(number, {});
-    const CExpr part_count = builder_.Write(parts.parts, CountOf("parts", "of a line"));
     const auto count_in = [&](const CExpr& first, const CExpr& last, const char* or_equal) {
       builder_.Open();
       const Expr other = builder_.DefineVariable("other", 0, parts.parts - 1);
@@ -424,15 +435,34 @@ class SortPlanner : LineWriter {
                                  Cast("int", kept_of(other)), value.value});
       builder_.Assign("rank", CExpr("rank") + before);
       Statement header = LoopHeader(builder_, "other", first, last);
-      header.condition = And(header.condition, "rank" < best);
+      if (!best.empty()) header.condition = And(header.condition, "rank" < best);
       builder_.CloseFor(std::move(header));
     };
-    count_in(0, own_part, "true");
-    count_in(own_part + 1, part_count, "false");
-    builder_.AppendIf(CExpr("rank") >= best, "return");
-    const Expr rank = SetVariable(builder_.ranges(), "rank", 0, k - 1);
+    count_in(first_part, own_part, "true");
+    count_in(own_part + 1, end_part, "false");
+    if (!best.empty()) builder_.AppendIf(CExpr("rank") >= best, "return");
+    Expr rank = SetVariable(builder_.ranges(), "rank", 0, k - 1);
+    if (node_.Has(kGroup)) {
+      SetVariable(builder_.ranges(), "rank", 0, parts.kept * node_.Int(kGroup) - 1);
+      rank = builder_.DefineVariable("first_part", 0, parts.parts - 1) * parts.kept + rank;
+    }
     const Scalar place = lowering_.Evaluate(places, source);
     StoreElement(Insert(line, axis, rank), value.value, place.value);
+  }
+
+  // Ends threads for elements that the last part lacks; in a group, these stay behind it.
+  void LeaveBehindTheLast(const CExpr& is_behind, const Exprs& place) {
+    builder_.Open(/*is_branch=*/true);
+    if (node_.Has(kGroup)) {
+      const int64_t axis = node_.Int("axis");
+      const CExpr length =
+          builder_.Write(node_.operand(0)->type.shape[axis], Extent(node_.operand(0), axis));
+      builder_.Open(/*is_branch=*/true);
+      StoreElement(place, Literal(0, node_.operand(0)->type.dtype), -1);
+      builder_.CloseIf(builder_.Write(place[axis], PartNames()) < length);
+    }
+    builder_.AppendCall("return");
+    builder_.CloseIf(is_behind);
   }
 
   // One thread per number.

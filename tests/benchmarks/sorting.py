@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Times models around sorts, scatters, running sums and argmax, beside PyTorch: retrieval of the best items, bags whose ids come with the
-number of their row, a router of experts, sampling from the most probable tokens.
+number of their row, a router of experts, sampling from the most probable tokens, sums over the edges of a graph.
 
     FUSEC=build/fusec python3 tests/benchmarks/sorting.py [--only PATTERN] [--device cuda|cpu] [--older FUSEC] [--json FILE]
 
@@ -83,6 +83,27 @@ class Order(nn.Module):
         return torch.sort(ids)
 
 
+class GraphConvolution(nn.Module):
+    """LightGCN (He et al., 2020) over 100,000 users and items: each of three layers adds up the rows of a node's neighbours, divided by the
+    square roots of the degrees of both ends, and the result is the mean of all layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(100_000, 64))
+
+    def forward(self, edges):
+        source, target = edges[0], edges[1]
+        targets = target[:, None].expand(-1, self.table.shape[1])
+        degree = torch.zeros_like(self.table[:, 0]).scatter_add(0, target, torch.ones_like(target, dtype=torch.float))
+        factor = torch.where(degree > 0, degree.rsqrt(), 0)
+        weight = (factor[source] * factor[target])[:, None]
+        rows = total = self.table
+        for _ in range(3):
+            rows = torch.zeros_like(rows).scatter_add(0, targets, rows[source] * weight)
+            total = total + rows
+        return total / 4
+
+
 class RunningSums(nn.Module):
     def forward(self, x):
         return torch.cumsum(x, 1)
@@ -99,11 +120,14 @@ MODELS = {  # name -> module, names of inputs and their dims, inputs by size
     "router": (Router, {"tokens": ["tokens"]}, {f"{n} tokens": (torch.randn(n, 256),) for n in (16, 2_048)}),
     "sampling": (Sampling, {"logits": ["batch"]}, {f"batch {n}": (torch.randn(n, 32_000) * 3,) for n in (1, 32)}),
     "order": (Order, {"ids": ["n"]}, {f"{n} ids": (torch.randint(0, 1_000_000, (n,)),) for n in (2_000, 20_000, 1_000_000)}),
+    "graph_convolution": (
+        GraphConvolution, {"edges": [2, "n"]}, {f"{n} edges": (torch.randint(0, 100_000, (2, n)),) for n in (20_000, 2_000_000)},
+    ),
     "running_sums": (RunningSums, {"x": ["batch"]}, {f"batch {n}": (torch.randn(n, 4_000),) for n in (1, 2_048)}),
 }
 
 
-FLAGS = {"order": ["--dim", "n=0..1000000"]}  # of fusec compile
+FLAGS = {"order": ["--dim", "n=0..1000000"], "graph_convolution": ["--dim", "n=0..2000000"]}  # of fusec compile
 
 
 def by_fusec(program, model, artifact, inputs, device):
@@ -153,7 +177,7 @@ def measure(name, folder, args):
     model = folder / f"{name}.onnx"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        axes = {key: dict(enumerate(names)) for key, names in dims.items()}
+        axes = {key: {axis: name for axis, name in enumerate(names) if isinstance(name, str)} for key, names in dims.items()}
         torch.onnx.export(module, first, model, dynamo=False, opset_version=17, input_names=list(dims), dynamic_axes=axes)
     on_device = module.cuda() if args.device == "cuda" else module
     for size, inputs in sizes.items():
@@ -198,4 +222,5 @@ def main():
         args.json.write_text(json.dumps({"device": args.device, "torch": torch.__version__, "results": results}, indent=1) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -123,6 +123,51 @@ TEST(AttentionSizes, LengthsOfKeysMatch) {
   }
 }
 
+// A step of a decoder with a static cache: query i of a member of the batch sees the keys up to lengths + i, and so a kernel may leave out
+// the rows behind the last query's. A query that sees no key, because its length is negative or all of its keys are masked, weighs all
+// keys alike.
+TEST(AttentionSizes, StaticCachesMatch) {
+  const std::string sees =
+      "%places = range() {{start = 0, delta = 1, length = dims[keys], dtype = i64}} : i64[keys]\n"
+      "  %count = range() {{start = 0, delta = 1, length = dims[tokens], dtype = i64}} : i64[tokens]\n"
+      "  %now = reshape(%count) {{shape = dims[tokens, 1]}} : i64[tokens, 1]\n"
+      "  %start = reshape(%lengths) {{shape = dims[batch, 1, 1, 1]}} : i64[batch, 1, 1, 1]\n"
+      "  %last = add(%now, %start) : i64[batch, 1, tokens, 1]\n"
+      "  %past = less_or_equal(%places, %last) : bool[batch, 1, tokens, keys]\n"
+      "  %zero = constant() [0.0] : {0}[]\n"
+      "  %lowest = constant() [{1}] : {0}[]\n";
+  const std::string added = "  %mask = where({2}, %zero, %lowest) : {0}[batch, 1, tokens, keys]\n"
+                            "  %masked = add(%scaled, %mask) : {0}[batch, 6, tokens, keys]";
+  const std::string chosen = "  %masked = where({2}, %scaled, %lowest) : {0}[batch, 6, tokens, keys]";
+  const std::string both = "  %both = and(%past, %visible) : bool[batch, 1, tokens, keys]\n";
+  struct Case {
+    const char *dtype, *lowest;
+    const std::string& use;
+    bool has_padding;
+    double tolerance;
+  };
+  for (const Case& each : {Case{"f32", "-3.4028234e38", added, false, 1e-5}, {"f32", "-3.4028234e38", chosen, true, 1e-5},
+                           {"f32", "-inf", added, true, 1e-5}, {"f16", "-65504.0", chosen, true, 4e-3},
+                           {"f16", "-inf", chosen, false, 4e-3}, {"bf16", "-3.3895313e38", added, false, 4e-2}}) {
+    const std::string mask = sees + (each.has_padding ? both : "") + each.use;
+    const Weights weights = std::string(each.lowest) == "-inf" ? Weights::kGuardedSoftmax : Weights::kSoftmax;
+    for (const HeadRows rows : {HeadRows{1, 300}, {20, 300}, {0, 0}}) {
+      const auto graph = Attention(each.dtype, 64, 64, 3,
+                                   fmt::format(fmt::runtime(mask), each.dtype, each.lowest, each.has_padding ? "%both" : "%past"),
+                                   weights, rows);
+      ASSERT_NE(graph, nullptr);
+      const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
+      ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+      std::map<std::string, int64_t> sizes = {{"batch", 5}};
+      if (rows.keys == 0) sizes.insert({{"tokens", 5}, {"keys", 290}});
+      auto inputs = RandomInputs(*graph, 7, sizes);
+      inputs[4].ints = {0, 65, 270, -2, -400};
+      ExpectAnswers(**compiled, {graph.get()}, {inputs}, each.tolerance,
+                    fmt::format("{} {} {} {}", each.dtype, each.lowest, each.has_padding, rows.tokens));
+    }
+  }
+}
+
 // A query sees the keys around it: two diagonals bound a band, so that whole tiles on both sides are skipped.
 TEST(AttentionSizes, WindowsMatch) {
   const char* const kBand =

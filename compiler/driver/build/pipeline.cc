@@ -141,6 +141,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
                      "eliminate-common",
                      "eliminate-dead-nodes",
                  });
+  // Before split-views, which gives each reader a range of its own.
+  passes.push_back("recognize-ranges");
   // Before every reader gets a view of its own.
   passes.push_back("group-heads");
   // Before chains are stacked, because products of one input are better joined side by side.
@@ -151,8 +153,9 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   // Behind all passes that change look-ups. The CPU needs no cache of rows in host memory.
   if (target == TargetKind::kGpu) passes.push_back("cache-tables");
   // Before sorts are split, and before look-ups and bags are fused with what makes their operands.
-  // Scatters to the same places share a sort.
-  if (target == TargetKind::kGpu) Append(passes, {"sort-scatters", "eliminate-common"});
+  // Scatters to the same places share a sort, also if these have been in other shapes.
+  if (target == TargetKind::kGpu)
+    Append(passes, {"sort-scatters", "canonicalize", "eliminate-common"});
   // Blocks of a GPU sort in shared memory.
   passes.push_back(target == TargetKind::kGpu ? "split-lines" : "split-sorts");
   // Before reductions are fused with what makes their operands.
