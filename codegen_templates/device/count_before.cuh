@@ -40,3 +40,12 @@ __device__ __forceinline__ Count CountBefore(const T* sorted, Int stride, Count 
   }
   return low;
 }
+
+// The same, if it is known that at least bounds[0] and at most bounds[1] do.
+template <bool kLargest, bool kOrEqual, class T, class Int, class Value>
+__device__ __forceinline__ int CountBetween(const T* sorted, Int stride, const int* bounds,
+                                            Value value) {
+  const int low = bounds[0];
+  return low + CountBefore<kLargest, kOrEqual>(sorted + low * stride, stride, bounds[1] - low,
+                                               value);
+}

@@ -26,8 +26,9 @@ inline constexpr int64_t kFewRowsOfSlots = 16, kManyRowsOfSlots = 64, kMostColum
 // clusters, and for short sums or many columns.
 int ClusterOfSlots(const Node& slot_matmul, const PlanOptions& options);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
-// Sorts, merges of sorted parts and searches in them.
+// Sorts: top_k; and searches in sorted lines: merge_sorted and lower_bounds.
 KernelPlan PlanSort(const Node& region, KernelBuilder& builder);
+KernelPlan PlanSearch(const Node& region, KernelBuilder& builder);
 // recurrence: the steps of a GRU, LSTM or RNN layer.
 KernelPlan PlanRecurrence(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 

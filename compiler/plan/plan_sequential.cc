@@ -298,6 +298,7 @@ KernelPlan PlanSequential(const Node& region, KernelBuilder& builder) {
   switch (region.body->nodes.back()->kind) {
     case OpKind::kLowerBounds:
     case OpKind::kMergeSorted:
+      return PlanSearch(region, builder);
     case OpKind::kTopK:
       return PlanSort(region, builder);
     default:

@@ -5,7 +5,7 @@
 
 #include "compiler/ir/c_text.h"
 #include "compiler/ir/sorted_parts.h"
-#include "compiler/plan/line_writer.h"
+#include "compiler/plan/sort_writer.h"
 
 namespace fusec {
 
@@ -22,17 +22,12 @@ int64_t PowerOfTwoFrom(int64_t count) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
 }
 
-class SortPlanner : LineWriter {
+class SortPlanner : SortWriter {
  public:
-  SortPlanner(const Node& region, KernelBuilder& builder) : LineWriter(region, builder) {}
+  SortPlanner(const Node& region, KernelBuilder& builder) : SortWriter(region, builder) {}
 
   KernelPlan Plan() {
-    if (node_.kind == OpKind::kTopK)
-      PlanTopK();
-    else if (node_.kind == OpKind::kMergeSorted)
-      PlanMerge();
-    else
-      PlanLowerBounds();
+    PlanTopK();
     CountTraffic(region_, builder_.plan());
     return builder_.Finish();
   }
@@ -62,7 +57,6 @@ class SortPlanner : LineWriter {
     builder_.Use("sort_key.cuh");
     key_ = DtypeBytes(dtype) > 4 ? "SortKey64" : "SortKey32";
   }
-  CExpr Order() const { return node_.Int("largest") != 0 ? "true" : "false"; }
   CExpr SortBits(const CExpr& value) { return Call(Template("SortBits", {Order()}), {value}); }
 
   // The k best elements in order: each round takes the best of the elements that come after the one
@@ -110,15 +104,6 @@ class SortPlanner : LineWriter {
     CloseLoop("k", count, Only({0, "best_count", "elements taken per line"}));
   }
 
-  // Stores `value`, the element at position `at` of its line, at `place` of the results.
-  void StoreElement(const Exprs& place, const CExpr& value, const CExpr& at) {
-    const Scalar results[] = {{value, node_.operand(0)->type.dtype}, {at, Dtype::kI64}};
-    const auto& outputs = region_.body->outputs;  // values, positions or both, if they are used
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      lowering_.Store(static_cast<int>(i), place, results[outputs[i]->result_index]);
-    }
-  }
-
   // The position in its line of element `column` of part `number`.
   Expr Position(const Expr& number, const Expr& column, const SortedParts& parts,
                 const std::string& name) {
@@ -159,8 +144,6 @@ class SortPlanner : LineWriter {
     StoreElement(place, value, at);
   }
 
-  SizeNames PartNames() const { return Only({0, "part", "elements of a part of a line"}); }
-
   // A block sorts one part of a line, or several short lines.
   void PlanBlockSort(const SortedParts& parts) {
     const int64_t part = PowerOfTwoFrom(std::max<int64_t>(Most(parts.part), 2));
@@ -195,16 +178,6 @@ class SortPlanner : LineWriter {
     builder_.Append(Statement::Let("bool", "stays", Call("__syncthreads_and", {"in_order"})));
     builder_.AppendIf(Not("stays"), sort);
     StoreKeys(lines, parts, segments);
-  }
-
-  // Declares the line, and the part of it, to which a segment belongs.
-  std::pair<Expr, Expr> LineAndPart(const CExpr& segment, const SortedParts& parts) {
-    const CExpr count = builder_.Write(parts.parts, CountOf("parts", "of a line"));
-    builder_.AppendLet("line", segment / count);
-    builder_.AppendLet("part", segment % count);
-    const Shape lines = Without(node_.operand(0)->type.shape, node_.Int("axis"));
-    return {builder_.DefineVariable("line", 0, Product(lines) - 1),
-            builder_.DefineVariable("part", 0, parts.parts - 1)};
   }
 
   // Inside the loop over a thread's elements: opens the branch for elements of a segment, whose
@@ -276,8 +249,6 @@ class SortPlanner : LineWriter {
     CloseSegment(segments, "rank", parts.kept, KeptNames());
     CloseElements();
   }
-  SizeNames KeptNames() const { return Only({0, "kept", "elements that are kept of each part"}); }
-
   // A block finds the first elements of a part of a line, and sorts these.
   void PlanChoice(const SortedParts& parts) {
     const Value* x = node_.operand(0);
@@ -367,121 +338,6 @@ class SortPlanner : LineWriter {
     StoreKey(line, Variable("rank"), parts, number, CExpr("rank") < CExpr("count"),
              Call("PlaceOf", {CExpr("first")["rank"]}));
     CloseLoop("rank", parts.kept, KeptNames());
-  }
-
-  // A pointer to the elements of a line of `value`, from element `first` of it on, and how far they
-  // are apart.
-  CExpr Line(const Value* value, const Exprs& line, const Expr& first) {
-    const Value* outside = lowering_.Outside(value);
-    const CExpr buffer = builder_.Buffer(outside);
-    const Shape& shape = value->type.shape;
-    const Expr place = Linearize(Insert(line, node_.Int("axis"), first), shape, builder_.ranges());
-    return PointerTo(builder_, buffer, place, PlaceIn(buffer.word(), shape));
-  }
-  CExpr Stride(const Value* value) {
-    const Shape& shape = value->type.shape;
-    const int64_t axis = node_.Int("axis");
-    const Expr stride = Product(Shape(shape.begin() + axis + 1, shape.end()));
-    return WriteSize(builder_, stride,
-                     Only(ElementsOf(NameOf(builder_, lowering_.Outside(value)), shape,
-                                     static_cast<size_t>(axis) + 1)));
-  }
-
-  // One thread per kept element: its rank is the number of elements before it, in its own part and
-  // in each of the others.
-  void PlanMerge() {
-    const Value *values = node_.operand(0), *places = node_.operand(1);
-    const int64_t axis = node_.Int("axis");
-    const SortedParts parts = PartsOfMerge(node_, builder_.ranges());
-    const Expr& k = node_.Get<Exprs>("k")[0];
-    for (const char* file : {"order.cuh", "count_before.cuh"}) builder_.Use(file);
-    const Shape lines = Without(values->type.shape, axis);
-    const Expr segments = Product(lines) * parts.parts;
-    OpenThreads(segments * parts.kept, "element", "element", "of the parts");
-    const CExpr kept = builder_.Write(parts.kept, KeptNames());
-    builder_.AppendLet("rank_in_part", "element" % kept);
-    const Expr in_part = builder_.DefineVariable("rank_in_part", 0, parts.kept - 1);
-    builder_.AppendLet("segment", "element" / kept);
-    const auto [line_number, number] = LineAndPart("segment", parts);
-    const Exprs line = Coordinates(builder_, line_number, lines, "line");
-    const auto kept_of = [&](const Expr& part) {
-      return WriteSize(builder_, parts.KeptOf(part, builder_.ranges()), PartNames());
-    };
-    const Exprs source = Insert(line, axis, number * parts.kept + in_part);
-    if (parts.KeptOf(number, builder_.ranges()) != parts.kept)
-      LeaveBehindTheLast(builder_.Write(in_part, {}) >= kept_of(number), source);
-    const CExpr part_count = builder_.Write(parts.parts, CountOf("parts", "of a line"));
-    CExpr first_part = 0, end_part = part_count;
-    if (node_.Has(kGroup)) {
-      const CExpr group = builder_.expressions().Constant("group", node_.Int(kGroup),
-                                                          "parts that are put together");
-      builder_.AppendLet("first_part", builder_.Write(number, {}) / group * group);
-      builder_.AppendLet("end_part", Min(CExpr("first_part") + group, part_count));
-      first_part = "first_part";
-      end_part = "end_part";
-    }
-    builder_.Comment("merge_sorted: the rank is the number of elements before this one");
-    const Scalar value = lowering_.Evaluate(values, source);
-    builder_.Declare(type_, "rank", builder_.Write(in_part, {}));
-    const CExpr best = node_.Has(kGroup)
-                           ? CExpr()
-                           : builder_.Write(k, Only({0, "best_count", "elements taken per line"}));
-    const CExpr own_part = builder_.Write(number, {});
-    const auto count_in = [&](const CExpr& first, const CExpr& last, const char* or_equal) {
-      builder_.Open();
-      const Expr other = builder_.DefineVariable("other", 0, parts.parts - 1);
-      const CExpr before = Call(Template("CountBefore", {Order(), or_equal}),
-                                {Line(values, line, other * parts.kept), Stride(values),
-                                 Cast("int", kept_of(other)), value.value});
-      builder_.Assign("rank", CExpr("rank") + before);
-      Statement header = LoopHeader(builder_, "other", first, last);
-      if (!best.empty()) header.condition = And(header.condition, "rank" < best);
-      builder_.CloseFor(std::move(header));
-    };
-    count_in(first_part, own_part, "true");
-    count_in(own_part + 1, end_part, "false");
-    if (!best.empty()) builder_.AppendIf(CExpr("rank") >= best, "return");
-    Expr rank = SetVariable(builder_.ranges(), "rank", 0, k - 1);
-    if (node_.Has(kGroup)) {
-      SetVariable(builder_.ranges(), "rank", 0, parts.kept * node_.Int(kGroup) - 1);
-      rank = builder_.DefineVariable("first_part", 0, parts.parts - 1) * parts.kept + rank;
-    }
-    const Scalar place = lowering_.Evaluate(places, source);
-    StoreElement(Insert(line, axis, rank), value.value, place.value);
-  }
-
-  // Ends threads for elements that the last part lacks; in a group, these stay behind it.
-  void LeaveBehindTheLast(const CExpr& is_behind, const Exprs& place) {
-    builder_.Open(/*is_branch=*/true);
-    if (node_.Has(kGroup)) {
-      const int64_t axis = node_.Int("axis");
-      const CExpr length =
-          builder_.Write(node_.operand(0)->type.shape[axis], Extent(node_.operand(0), axis));
-      builder_.Open(/*is_branch=*/true);
-      StoreElement(place, Literal(0, node_.operand(0)->type.dtype), -1);
-      builder_.CloseIf(builder_.Write(place[axis], PartNames()) < length);
-    }
-    builder_.AppendCall("return");
-    builder_.CloseIf(is_behind);
-  }
-
-  // One thread per number.
-  void PlanLowerBounds() {
-    const Value* sorted = node_.operand(0);
-    const int64_t axis = node_.Int("axis");
-    const Dtype dtype = sorted->type.dtype;
-    for (const char* file : {"order.cuh", "count_before.cuh"}) builder_.Use(file);
-    Shape lines = Without(sorted->type.shape, axis);
-    lines.push_back(node_.Get<Exprs>("rows")[0] + 1);
-    Exprs line = OpenLines(lines, "row", "number", "to be searched");
-    const Expr number = line.back();
-    line.pop_back();
-    builder_.Comment("lower_bounds: the elements of the line that are below the number");
-    const CExpr length = WriteSize(builder_, sorted->type.shape[axis], Extent(sorted, axis));
-    const CExpr below = Call(Template("CountBefore", {"false", "false"}),
-                             {Line(sorted, line, 0), Stride(sorted), length,
-                              Cast(CTypeName(dtype), builder_.Write(number, {}))});
-    lowering_.Store(0, Insert(line, axis, number), {below, Dtype::kI64});
   }
 
   std::string key_;           // the type of keys
