@@ -8,9 +8,12 @@ namespace fusec {
 // them from the index, and can tell up to which index the comparison holds. torch.export folds the
 // positions of a static cache into such constants:
 //
-//   %at = constant() [[0], [1], [2], [3]] : i64[4, 1]     %count = range() {start = 0, ...} :
-//   i64[4] %is_past = less(%at, %end)                        =>  %at = reshape(%count) : i64[4, 1]
-//                                                         %is_past = less(%at, %end)
+//   %at = constant() [0, 1, 2, 3] : i64[4, 1]
+//   %is_past = less(%at, %end)
+// =>
+//   %count = range() {start = 0, delta = 1, length = [4]} : i64[4]
+//   %at = reshape(%count) {shape = [4, 1]} : i64[4, 1]
+//   %is_past = less(%at, %end)
 //
 // Lists of equal, which recognize-lookup searches in, stay.
 Result<bool> RecognizeRanges(Graph& graph, const PassOptions& options, PassReport& report);

@@ -43,7 +43,7 @@ Result<bool> SplitTopK(Graph& graph, bool all_long_lines) {
     builder.set_provenance(node.provenance);
     Attributes attributes = node.attributes;
     attributes[kPart] = part;
-    const bool in_groups = all_long_lines && most > kMostChosen && elements > kMostParts * part;
+    const bool in_groups = all_long_lines && most > kMostChosen && elements > kShortLine;
     Exprs kept = {in_groups ? Expr(part) : Min(k[0], part, ranges)};
     attributes["k"] = kept;
     FUSEC_ASSIGN(Node * parts, builder.Add(OpKind::kTopK, node.operands, attributes,

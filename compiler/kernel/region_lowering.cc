@@ -430,6 +430,7 @@ Scalar RegionLowering::Evaluate(const Value* value, ArrayRef<Expr> index) {
                 "a reduction of the region is read at another row: " + value->name);
     return same->local;
   }
+  if (value == assumed_) return {"true", Dtype::kBool};
   if (auto kept = kept_.find(value); kept != kept_.end()) {
     path_.push_back(value);
     const Scalar scalar = LoadKept(value, kept->second, index);

@@ -60,6 +60,9 @@ class RegionLowering {
   using SelectFunction =
       std::function<std::optional<bool>(const Expr& position, const Expr& limit)>;
   void OnSelect(SelectFunction decide) { decide_ = std::move(decide); }
+  // From now on, every element of the condition `value` holds; null for none. `value` must not have
+  // been computed in an open scope.
+  void Assume(const Value* value) { assumed_ = value; }
   // Sets the row of the block that the next statements compute.
   void SetRowInBlock(const Expr& row_in_block) { row_in_block_ = row_in_block; }
   // From now on, `value` is read from `array`, which holds elements that a thread keeps, if it is
@@ -159,6 +162,7 @@ class RegionLowering {
   CExpr slot_;
   ReducerFunction make_reduced_;
   SelectFunction decide_;
+  const Value* assumed_ = nullptr;
   Loads loads_;
   std::map<std::string, Origin> origins_;  // by local: the source of integer data
   std::map<std::string, Ranges::Interval>

@@ -155,6 +155,7 @@ struct WhereOp {
     const Dtype dtype = context.node().operand(1)->type.dtype;
     const Scalar condition = LoadBroadcast(context, 0);
     const Scalar a = LoadBroadcast(context, 1);
+    if (condition.text() == "true") return context.Let(a.text(), dtype);  // the planner knows it
     const Scalar b = LoadBroadcast(context, 2);
     return context.Let(condition.text() + " ? " + a.text() + " : " + b.text(), dtype);
   }

@@ -140,26 +140,26 @@ class LimitFinder {
         return first ? first : OfCondition(condition.Operand(1));
       }
       case OpKind::kLess:
-        return OfComparison(condition.Operand(0), condition.Operand(1), 0);
+        return OfComparison(*node, condition.Operand(0), condition.Operand(1), 0);
       case OpKind::kLessOrEqual:
-        return OfComparison(condition.Operand(0), condition.Operand(1), 1);
+        return OfComparison(*node, condition.Operand(0), condition.Operand(1), 1);
       case OpKind::kGreater:
-        return OfComparison(condition.Operand(1), condition.Operand(0), 0);
+        return OfComparison(*node, condition.Operand(1), condition.Operand(0), 0);
       case OpKind::kGreaterOrEqual:
-        return OfComparison(condition.Operand(1), condition.Operand(0), 1);
+        return OfComparison(*node, condition.Operand(1), condition.Operand(0), 1);
       default:
         return std::nullopt;
     }
   }
 
   // The limit that `low` < `high` + `plus` is, if `low` counts keys.
-  std::optional<RowLimit> OfComparison(const Element& low, const Element& high,
-                                       int64_t plus) const {
+  std::optional<RowLimit> OfComparison(const Node& comparison, const Element& low,
+                                       const Element& high, int64_t plus) const {
     if (!IsInteger(high.value->type.dtype) || !IsWithoutKey(high)) return std::nullopt;
     const std::optional<Expr> number = NumberAt(low);
     const auto before = number ? (*number - key_).AsConstant() : std::nullopt;
-    if (!before || (query_ && !IsGreatestForLast(high))) return std::nullopt;
-    return RowLimit{high.value, high.index, plus - *before};
+    if (!before || (query_ && !Ascends(high))) return std::nullopt;
+    return RowLimit{high.value, high.index, plus - *before, comparison.result()};
   }
 
   // The number that an element of a range is.
@@ -173,13 +173,13 @@ class LimitFinder {
 
   bool IsWithoutKey(const Element& element) const { return !Mentions(element.index, key_); }
 
-  // An index for the last query.
-  Expr AtLast(const Expr& index) const {
-    return query_ ? Replace({index}, *query_, queries_ - 1, ranges_)[0] : index;
+  // An index for another query.
+  Expr At(const Expr& index, const Expr& query) const {
+    return Replace({index}, *query_, query, ranges_)[0];
   }
 
-  // Whether no query has a greater element than the last one.
-  bool IsGreatestForLast(Element element) const {
+  // Whether no query has a greater element than the last one, or a smaller one than the first.
+  bool Ascends(Element element) const {
     if (!Mentions(element.index, *query_)) return true;
     element = BehindViews(std::move(element));
     if (!Mentions(element.index, *query_)) return true;
@@ -188,18 +188,19 @@ class LimitFinder {
     switch (node->kind) {
       case OpKind::kRange:
         return IsInteger(element.value->type.dtype) && node->Int("delta") >= 0 &&
-               ranges_.ProvenNonNegative(AtLast(element.index[0]) - element.index[0]);
+               ranges_.ProvenNonNegative(At(element.index[0], queries_ - 1) - element.index[0]) &&
+               ranges_.ProvenNonNegative(element.index[0] - At(element.index[0], 0));
       case OpKind::kCast:
-        return IsInteger(node->operand(0)->type.dtype) && IsGreatestForLast(element.Operand(0));
+        return IsInteger(node->operand(0)->type.dtype) && Ascends(element.Operand(0));
       case OpKind::kAdd:
       case OpKind::kMax:
       case OpKind::kMin:
         for (size_t i = 0; i < node->operands.size(); ++i) {
-          if (!IsGreatestForLast(element.Operand(static_cast<int>(i)))) return false;
+          if (!Ascends(element.Operand(static_cast<int>(i)))) return false;
         }
         return true;
       case OpKind::kSub:
-        return IsGreatestForLast(element.Operand(0)) &&
+        return Ascends(element.Operand(0)) &&
                !Mentions(BehindViews(element.Operand(1)).index, *query_);
       default:
         return false;
@@ -246,8 +247,7 @@ class UsedRowsWriter {
     builder_.Blank();
     builder_.Comment("The rows of the cache that are in use. No query sees later keys.");
     if (zeros) DeclareCount("used_values", RowsBefore(*zeros), 0);
-    RowLimit limit = hidden->limit;
-    limit.index = Replace(limit.index, query_, extents_.queries - 1, ranges_);
+    const RowLimit limit = LimitOf(*hidden, extents_.queries - 1);
     const CExpr least = zeros ? CExpr("used_values") : CExpr(0);
     if (hidden->to_infinity) {
       DeclareCount("used_keys", RowsBefore(limit), least);
@@ -255,7 +255,9 @@ class UsedRowsWriter {
       DeclareCount("seen_keys", RowsBefore(limit), least);
       DeclareUsedKeys(*hidden);
     }
-    return {true, zeros.has_value()};
+    DeclareCount("seen_by_all", RowsBefore(LimitOf(*hidden, 0)), 0);
+    return {true, zeros.has_value(),
+            IsReadOnce(hidden->limit.comparison) ? hidden->limit.comparison : nullptr};
   }
 
  private:
@@ -265,6 +267,24 @@ class UsedRowsWriter {
         Delinearize(Variable("head"), Shape(shape.begin(), shape.end() - 2), builder_.ranges());
     index.insert(index.end(), {row, last});
     return index;
+  }
+
+  // Whether each element of `value`, a part of the mask, is read for one score alone: it has one
+  // reader, and so have the results up to the score.
+  bool IsReadOnce(const Value* value) const {
+    while (value != parts_.score) {
+      const Node* reader = nullptr;
+      for (const auto& node : lowering_.region().body->nodes) {
+        for (const Value* operand : node->operands) {
+          if (operand != value) continue;
+          if (reader != nullptr) return false;
+          reader = node.get();
+        }
+      }
+      if (reader == nullptr || reader->results.size() != 1) return false;
+      value = reader->result();
+    }
+    return true;
   }
 
   std::optional<HiddenKeys> FindHiddenKeys() const {
@@ -288,6 +308,11 @@ class UsedRowsWriter {
     const CExpr most = limit.plus == 0 ? Count() : Count() - limit.plus;
     const CExpr rows = Min(value, Cast("long long", most));
     return limit.plus + more == 0 ? rows : rows + (limit.plus + more);
+  }
+  RowLimit LimitOf(const HiddenKeys& hidden, const Expr& query) const {
+    RowLimit limit = hidden.limit;
+    limit.index = Replace(limit.index, query_, query, ranges_);
+    return limit;
   }
   CExpr Count() { return builder_.Write(extents_.keys, Only(extents_.keys_name)); }
 

@@ -17,6 +17,7 @@ struct RowLimit {
   const Value* value = nullptr;  // inside the region, of integers
   Exprs index;
   int64_t plus = 0;
+  const Value* comparison = nullptr;  // that says so
 };
 
 // An element of a tensor, for the rows in front of a limit; zeros replace the others.
@@ -45,8 +46,10 @@ struct AttentionExtents {
 struct UsedRows {
   bool has_limit = false;   // the local `used_keys` is declared, from which on no query has to read
   bool values_end = false;  // and `used_values`, from which on all values are zeros
+  // The comparison of the mask, which holds for all keys in front of the local `seen_by_all`.
+  const Value* comparison = nullptr;
 };
-// Declares these locals if a mask hides the keys behind a limit that is data, and the second if
+// Declares these locals if a mask hides the keys behind a limit that is data, and `used_values` if
 // zeros also replace values.
 UsedRows DeclareUsedRows(RegionLowering& lowering, const AttentionParts& parts,
                          const AttentionExtents& extents);

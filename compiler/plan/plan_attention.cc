@@ -7,6 +7,7 @@
 #include "compiler/kernel/idioms.h"
 #include "compiler/plan/attention_limit.h"
 #include "compiler/plan/attention_mask.h"
+#include "compiler/plan/attention_results.h"
 #include "compiler/plan/attention_tiling.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/tile_copier.h"
@@ -20,7 +21,6 @@ namespace {
 
 constexpr int kResidentThreads = 512;  // per multiprocessor, if registers allow it
 constexpr int64_t kNeighbours = 2;     // consecutive elements of a row per thread
-constexpr int64_t kPaddingBytes = 16;  // after each row in shared memory
 
 SizeName Queries() { return {0, "queries", "queries of a head"}; }
 SizeName KeyCount() { return {0, "keys", "keys of a head, and as many values"}; }
@@ -264,6 +264,7 @@ class AttentionPlanner {
   void PlanScores() {
     builder_.Blank();
     builder_.Append(Statement::Declare("float", "tile_scores[Shape::kKeyPieces][Shape::kPlaces]"));
+    if (used_.comparison && !diagonal_) return TakeTileOfCache();
     if (!diagonal_ || tiling_.has_one_tile) return TakeTile(std::nullopt);
     // Only in tiles that the diagonal crosses, each element has to check on which side it is.
     const auto branch = [&](const std::optional<bool>& is_below) {
@@ -280,9 +281,22 @@ class AttentionPlanner {
     builder_.Append(std::move(below));
   }
 
+  // Of the tiles of a cache, the last ones alone have keys that a query does not see.
+  void TakeTileOfCache() {
+    builder_.Open(/*is_branch=*/true);
+    lowering_.Assume(used_.comparison);
+    TakeTile(std::nullopt, /*sees_all=*/true);
+    lowering_.Assume(nullptr);
+    Statement seen = Statement::If("first_key" + TileKeys() <= "seen_by_all", builder_.Close());
+    builder_.Open(/*is_branch=*/true);
+    TakeTile(std::nullopt);
+    seen.otherwise = builder_.Close();
+    builder_.Append(std::move(seen));
+  }
+
   // Writes the scores of a tile and their use. `is_below` says that the tile is below the diagonal
   // of the mask (true) or beyond it (false); nullopt if the diagonal crosses it.
-  void TakeTile(const std::optional<bool>& is_below) {
+  void TakeTile(const std::optional<bool>& is_below, bool sees_all = false) {
     const bool whole = IsMultiple(keys_, tile_keys());
     std::vector<Statement> finish = FinishScores(whole, is_below);
     builder_.Comment("The scores: " + ScoreInWords(region_, parts_));
@@ -292,9 +306,10 @@ class AttentionPlanner {
     builder_.Comment(parts_.has_softmax ? "Softmax of the scores so far, times the values: "
                                           "reduce_max, sub, exp, reduce_sum, matmul"
                                         : "These weights times the values: matmul");
-    // A tile that the diagonal crosses, or that is below it, can be hidden only by a further mask.
-    const bool masked = !tiling_.has_one_tile &&
-                        CountMasks(parts_) > (diagonal_ && is_below.value_or(true) ? 1 : 0);
+    // A tile of which something is seen can be hidden only by a further mask.
+    const bool masked =
+        !tiling_.has_one_tile &&
+        CountMasks(parts_) > ((diagonal_ && is_below.value_or(true)) || sees_all ? 1 : 0);
     const std::string what = parts_.has_softmax ? "Tile" : "Values";
     builder_.AppendCall(Call(Template(masked ? "AddMasked" + what : "Add" + what, {"Shape"}),
                              {"here", "tile_scores", "attention"}));
@@ -387,6 +402,13 @@ class AttentionPlanner {
     builder_.CloseFor(IntLoopHeader("place", 0, "place < Shape::kPlaces"), "#pragma unroll");
   }
 
+  bool StoresVectors(ArrayRef<const Node*> views) {
+    return StoreVectors({region_, parts_, tiling_, columns_, queries_, Queries(), Tile()}, views,
+                        builder_, [&](const Expr& row, const Expr& column) {
+                          return At(parts_.values->result(), row, column);
+                        });
+  }
+
   void StoreResult() {
     const Value* value = region_.body->outputs[0];
     std::vector<const Node*> views;
@@ -409,7 +431,7 @@ class AttentionPlanner {
     if (parts_.has_softmax)
       builder_.AppendCall(parts_.guard ? "DivideByTotalsOrZero<Shape>(attention)"
                                        : "DivideByTotals<Shape>(attention)");
-    if (!tiling_.splits_keys() && value->producer == parts_.values && StoreVectors(views)) return;
+    if (!tiling_.splits_keys() && value->producer == parts_.values && StoresVectors(views)) return;
     ForElements(
         "column", static_cast<int>(InSteps(columns_)), "Shape::kColumnPieces", {}, columns_,
         ValueColumns(), [&](const Expr& query, const Expr& column, const CExpr& unclamped) {
@@ -432,45 +454,6 @@ class AttentionPlanner {
     builder_.CloseIf(
         Call(Template("JoinKeyParts", {"Shape", "Cluster", parts_.has_softmax ? "true" : "false"}),
              {"attention", "memory", builder_.Write(queries_, Only(Queries())) - "first_query"}));
-  }
-
-  // Stores the results through shared memory, in vectors. The result is made of them by `views`.
-  // Returns false if the result does not consist of vectors, or if shared memory is too small.
-  bool StoreVectors(ArrayRef<const Node*> views) {
-    const int64_t lanes = std::gcd<int64_t>(columns_, 16 / DtypeBytes(dtype()));
-    const int64_t row_bytes = InSteps(columns_) * DtypeBytes(dtype()) + kPaddingBytes;
-    if (lanes * DtypeBytes(dtype()) % 4 != 0 ||
-        tile_queries() * row_bytes > tiling_.memory.shared_bytes())
-      return false;
-    const Value* result = region_.result(0);
-    Ranges ranges = builder_.ranges();
-    const Expr lane = SetVariable(ranges, "lane", 0, Expr(lanes) - 1);
-    const Expr vector = SetVariable(ranges, "vector", 0, Expr(columns_ / lanes) - 1);
-    const Expr row = SetVariable(ranges, "query_row", 0, queries_ - 1);
-    const Exprs index = At(parts_.values->result(), row, vector * lanes + lane);
-    const Expr position = Linearize(IndexBehind(views, index, ranges), result->type.shape, ranges);
-    const auto begin = VectorBegin(position, result->type.shape, {"lane", lanes, true, ""});
-    if (!begin) return false;
-    const CExpr buffer = builder_.Buffer(result, /*written=*/true);
-    const SizeNames names = PlaceIn(buffer.word(), result->type.shape, {parts_.values->result()});
-    const CExpr lanes_name = Own("lanes", lanes, "elements that a thread accesses at once");
-    builder_.Append(Statement::Declare(CExpr::Type("const Shape::Results&"), "results",
-                                       "ShareResults<Shape>(attention, memory)"));
-    const VectorsOfRows rows = {
-        "query_in_tile", tile_queries(), TileQueries(), columns_ / lanes,
-        Own("result_vectors", columns_ / lanes, "vectors of a query's result")};
-    ForVectors(builder_, rows, [&] {
-      builder_.expressions().NameFactor("vector", lanes, lanes_name);
-      Let("query_row", "first_query + query_in_tile", queries_);
-      const CExpr read = Template("ReadResults", {MemoryTypeName(dtype()), lanes_name});
-      const CExpr store = Call("StoreVector", {PointerTo(builder_, buffer, *begin, names),
-                                               Call(read, {"results", "query_in_tile", "vector"})});
-      if (IsMultiple(queries_, tile_queries()))
-        builder_.AppendCall(store);
-      else
-        builder_.AppendIf("query_row" < builder_.Write(queries_, Only(Queries())), store);
-    });
-    return true;
   }
 
   const Node& region_;

@@ -134,20 +134,28 @@ class SearchPlanner : SortWriter {
         builder_.expressions().Constant("bounds", kEnds * most, "two of each part that is merged");
     builder_.Append(Statement::Declare(CExpr::Type("__shared__ int"), CExpr("bounds")[bounds]));
     builder_.Open(/*is_branch=*/true);
-    builder_.AppendLet("other", merge.first + "threadIdx.x" / Ends());
+    const CExpr of_thread = "threadIdx.x" / Ends();
+    builder_.AppendLet("other", node_.Has(kGroup) ? merge.first + of_thread : of_thread);
     const Expr other = builder_.DefineVariable("other", 0, parts.parts - 1);
     builder_.Open(/*is_branch=*/true);
-    const CExpr first = CExpr("rank_in_part") - "threadIdx.x";
-    const CExpr last = Min(first + BlockSizeName(builder_), KeptOf(merge, merge.number)) - 1;
-    builder_.AppendLet("end", Conditional(Equal("threadIdx.x" % Ends(), 0), first, last));
+    builder_.AppendLet("first", CExpr("rank_in_part") - "threadIdx.x");
+    const CExpr first = "first";
+    builder_.AppendLet("last",
+                       Min(first + BlockSizeName(builder_), KeptOf(merge, merge.number)) - 1);
+    // There is no first one behind the last element of the line.
+    builder_.AppendLet("end",
+                       Conditional(Equal("threadIdx.x" % Ends(), 0), Min(first, "last"), "last"));
     const Expr end = builder_.DefineVariable("end", 0, parts.kept - 1);
     const Scalar value = lowering_.Evaluate(
         node_.operand(0), Insert(merge.line, axis, merge.number * parts.kept + end));
     const auto count = [&](const char* or_equal) {
       return CountIn(merge, other, or_equal, value.value, /*has_bounds=*/false);
     };
-    const CExpr before = Conditional(CExpr("other") < merge.own, count("true"), count("false"));
-    builder_.Assign(CExpr("bounds")["threadIdx.x"], before);
+    const CExpr bound = CExpr("bounds")["threadIdx.x"];
+    Statement before =
+        Statement::If(CExpr("other") < merge.own, {Statement::Assign(bound, count("true"))});
+    before.otherwise = {Statement::Assign(bound, count("false"))};
+    builder_.Append(std::move(before));
     builder_.CloseIf(CExpr("other") < merge.end);
     builder_.CloseIf("threadIdx.x" < bounds);
     builder_.AppendCall("__syncthreads()");
@@ -162,8 +170,10 @@ class SearchPlanner : SortWriter {
         Template(has_bounds ? "CountBetween" : "CountBefore", {Order(), or_equal});
     std::vector<CExpr> arguments = {Line(values, merge.line, other * merge.parts.kept),
                                     Stride(values)};
+    const CExpr number = builder_.Write(other, {});
     if (has_bounds)
-      arguments.push_back(CExpr("bounds") + (builder_.Write(other, {}) - merge.first) * Ends());
+      arguments.push_back(CExpr("bounds") +
+                          (node_.Has(kGroup) ? number - merge.first : number) * Ends());
     else
       arguments.push_back(Cast("int", KeptOf(merge, other)));
     arguments.push_back(value);

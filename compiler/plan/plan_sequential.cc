@@ -73,33 +73,48 @@ class SequentialPlanner : LineWriter {
     builder_.DefineVariable("first", 0, length - 1);
     builder_.Append(Statement::Declare(CExpr::Type(type), CExpr("elements")[own]));
     builder_.Declare(type, "own_" + total, Literal(is_sum ? 0 : 1, dtype));
-    const CExpr element = CExpr("elements")["i"];
     const auto combined = [&](const CExpr& a, const CExpr& b) { return is_sum ? a + b : a * b; };
-    const auto for_own = [&](function_ref<void(const Exprs&)> inside, function_ref<void()> behind) {
-      builder_.Open();
+    const bool in_vectors =
+        axis + 1 == x->type.rank() && !node_.Int("reverse") && IsMultiple(length, kOwn);
+    if (in_vectors) builder_.AppendLet("vector", "first" / own + "threadIdx.x");
+    // Writes a loop over the elements of a thread, which are at `index`, if they exist.
+    const auto for_own = [&](function_ref<void(const CExpr& element, const Exprs& index)> inside) {
+      builder_.Open(/*is_branch=*/in_vectors);
+      if (in_vectors) {
+        builder_.DefineVariable("vector", 0, FloorDiv(length, kOwn, builder_.ranges()) - 1);
+        builder_.expressions().NameFactor("vector", kOwn, own);
+        builder_.OpenLanes({"lane", kOwn, true, "#pragma unroll", own});
+        inside(CExpr("elements")["lane"],
+               Insert(line, axis, Variable("vector") * kOwn + Variable("lane")));
+        builder_.CloseLanes();
+        return builder_.CloseIf("vector" * own < count);
+      }
       builder_.AppendLet("k", "first" + CExpr("threadIdx.x") * own + "i");
-      if (behind) builder_.Assign(element, Literal(is_sum ? 0 : 1, dtype));
       builder_.Open(/*is_branch=*/true);
       const Expr k = builder_.DefineVariable("k", 0, length - 1);
-      inside(Insert(line, axis, node_.Int("reverse") ? length - 1 - k : k));
+      inside(CExpr("elements")["i"], Insert(line, axis, node_.Int("reverse") ? length - 1 - k : k));
       builder_.CloseIf("k" < count);
-      if (behind) behind();
       builder_.CloseFor(IntLoopHeader("i", 0, "i" < own), "#pragma unroll");
     };
-    for_own(
-        [&](const Exprs& index) { builder_.Assign(element, lowering_.Evaluate(x, index).value); },
-        [&] { builder_.Assign("own_" + total, combined("own_" + total, element)); });
+    const auto each = [&](const CExpr& place, const CExpr& value) {
+      builder_.Open();
+      builder_.Assign(place, value);
+      builder_.CloseFor(IntLoopHeader("i", 0, "i" < own), "#pragma unroll");
+    };
+    each(CExpr("elements")["i"], Literal(is_sum ? 0 : 1, dtype));
+    for_own([&](const CExpr& element, const Exprs& index) {
+      builder_.Assign(element, lowering_.Evaluate(x, index).value);
+    });
+    each("own_" + total, combined("own_" + total, CExpr("elements")["i"]));
     builder_.Declare(type, "running",
                      Call(Template("BlockScan", {is_sum ? "SumOf" : "ProductOf"}),
                           {"own_" + total, total, "folds"}));
-    for_own(
-        [&](const Exprs& index) {
-          const bool excludes = node_.Int("exclusive") != 0;
-          if (excludes) lowering_.Store(0, index, {"running", dtype});
-          builder_.Assign("running", combined("running", element));
-          if (!excludes) lowering_.Store(0, index, {"running", dtype});
-        },
-        nullptr);
+    for_own([&](const CExpr& element, const Exprs& index) {
+      const bool excludes = node_.Int("exclusive") != 0;
+      if (excludes) lowering_.Store(0, index, {"running", dtype});
+      builder_.Assign("running", combined("running", element));
+      if (!excludes) lowering_.Store(0, index, {"running", dtype});
+    });
     builder_.CloseFor(LoopHeader(builder_, "first", 0, count, own * BlockSizeName(builder_)));
   }
 

@@ -14,12 +14,12 @@
 // variants: batch * 2 up to 132: this kernel, 133..2112: *_without_cluster, from 2113: *_many_rows
 // source  : matmul, mul, range, less_or_equal, where, add, cast, reduce_max, sub, exp, reduce_sum,
 //           div
-// inputs  : at i64[batch, 1, 1, 1], q f16[batch, 2, 1, 64], k f16[batch, 2, 4096, 64],
-//           v f16[batch, 2, 4096, 64]
+// inputs  : at i64[batch, 1, 1, 1], q f16[batch, 2, 1, 64], k f16[batch, 2, keys, 64],
+//           v f16[batch, 2, keys, 64]
 // outputs : y f16[batch, 2, 1, 64]
 // launch  : a cluster of 8 computes 16 queries of a head; batch * 16 blocks of 128 threads
-// traffic : reads batch * 2097416 + 6 bytes, writes batch * 256 bytes,
-//           keeps batch * 208912 + 32768 bytes out of memory
+// traffic : reads batch * 264 + batch * keys * 512 + 6 bytes, writes batch * 256 bytes,
+//           keeps batch * 16 + batch * keys * 51 + keys * 8 bytes out of memory
 // drawing : a block's scores, 16 queries of a head by 128 keys at a time
 //                           keys 0..127   128..255   256..383   ...
 //                         +-------------+----------+----------+-----+
@@ -35,7 +35,7 @@
 extern "C" __global__ void __cluster_dims__(8) __launch_bounds__(128, 4)
 k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
               const Half* __restrict__ k, const Half* __restrict__ v, Half* __restrict__ y,
-              long long batch) {
+              long long batch, long long keys) {
   constexpr int kDepth = 64;            // elements of a query and a key, in shared memory
   constexpr int kColumns = 64;          // elements of a value, in shared memory
   constexpr int kTileQueries = 16;      // queries per block
@@ -48,7 +48,6 @@ k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
   constexpr int kHeadsPerBatch = 2;     // heads of the queries, for each batch
   constexpr int kHead1Count = 2;        // extent of head_1
   constexpr int kAtGroup = 2;           // divisor of positions in "at"
-  constexpr int kKeys = 4096;           // keys of a head, and as many values
   constexpr int kBlockSize = 128;       // threads
   constexpr int kQueryVectors = 8;      // vectors per query
   constexpr int kVectorWords = 4;       // words of 32 bits per vector
@@ -58,14 +57,11 @@ k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
   constexpr int kVectorBytes = 16;      // bytes per copy
   constexpr int kTilesAhead = 2;        // tiles that are copied while one is used
   constexpr int kKeyVectors = 8;        // vectors per key
-  constexpr int kKStride0 = 524288;     // elements per step of axis 0 of "k"
-  constexpr int kKStride1 = 262144;     // elements per step of axis 1 of "k"
+  constexpr int kKStride0 = 128;        // elements per step of axis 0 of "k", for each keys
   constexpr int kKColumns = 64;         // last axis of "k"
   constexpr int kValueVectors = 8;      // vectors per value
-  constexpr int kVStride0 = 524288;     // elements per step of axis 0 of "v"
-  constexpr int kVStride1 = 262144;     // elements per step of axis 1 of "v"
+  constexpr int kVStride0 = 128;        // elements per step of axis 0 of "v", for each keys
   constexpr int kVColumns = 64;         // last axis of "v"
-  constexpr int kNeighbours = 2;        // consecutive keys whose scores a thread has
   constexpr float kScale = 0.125f;      // "scale"
   constexpr float kLowest = -65504.0f;  // "lowest"
   constexpr int kYStride0 = 128;        // elements per step of axis 0 of "y"
@@ -85,19 +81,21 @@ k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
   // The rows of the cache that are in use. No query sees later keys.
   const long long at_value = at[head / kAtGroup];
   const long long seen_keys =
-      (long long)max(min((long long)at_value, (long long)(kKeys - 1)) + 1, (long long)0);
+      (long long)max(min((long long)at_value, (long long)(keys - 1)) + 1, (long long)0);
   // Hidden keys have no weight if each query sees its own last key, else they do.
   bool sees_key = true;
   for (long long i = threadIdx.x; i < kTileQueries; i += kBlockSize) {
     const long long key_row =
-        (long long)max(min((long long)at_value, (long long)(kKeys - 1)), (long long)0);
+        (long long)max(min((long long)at_value, (long long)(keys - 1)), (long long)0);
     // range
     const long long places = (long long)key_row;
     // less_or_equal
     const bool sees = places <= at_value;
     sees_key = sees_key && sees;
   }
-  const long long used_keys = __syncthreads_and(sees_key) ? seen_keys : kKeys;
+  const long long used_keys = __syncthreads_and(sees_key) ? seen_keys : keys;
+  const long long seen_by_all =
+      (long long)max(min((long long)at_value, (long long)(keys - 1)) + 1, (long long)0);
 
   // The queries of this block.
   const Half* query_tile = q + head_0 * kQStride0 + first_query * kQColumns + head_1 * kQColumns;
@@ -127,22 +125,30 @@ k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
     if (tile < own_tiles) {
       const long long first_key = Cluster::FirstKey<Shape>(tile);
       Shape::Tile& next = memory.tiles[tile % kTiles];
-      const Half* key_tile = k + head_0 * kKStride0 + head_1 * kKStride1 + first_key * kKColumns;
+      const Half* key_tile =
+          k + head_0 * keys * kKStride0 + head_1 * keys * kKColumns + first_key * kKColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
         const int key_in_tile = round * (kBlockSize / kKeyVectors) + threadIdx.x / kKeyVectors;
         const int vector = threadIdx.x % kKeyVectors;
         CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
-                                key_tile + key_in_tile * kKColumns + vector * kLanes, true);
+                                first_key + key_in_tile < keys
+                                    ? key_tile + key_in_tile * kKColumns + vector * kLanes
+                                    : key_tile,
+                                first_key + key_in_tile < keys);
       }
-      const Half* value_tile = v + head_0 * kVStride0 + head_1 * kVStride1 + first_key * kVColumns;
+      const Half* value_tile =
+          v + head_0 * keys * kVStride0 + head_1 * keys * kVColumns + first_key * kVColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kValueVectors / kBlockSize; ++round) {
         const int value_in_tile =
             round * (kBlockSize / kValueVectors) + threadIdx.x / kValueVectors;
         const int vector = threadIdx.x % kValueVectors;
         CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
-                                value_tile + value_in_tile * kVColumns + vector * kLanes, true);
+                                first_key + value_in_tile < keys
+                                    ? value_tile + value_in_tile * kVColumns + vector * kLanes
+                                    : value_tile,
+                                first_key + value_in_tile < keys);
       }
     }
     CloseCopies();
@@ -151,33 +157,54 @@ k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
     const Shape::Tile& here = memory.tiles[(tile - kTilesAhead) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
-    // The scores: matmul, mul, add, cast
-    MultiplyKeys<Shape>(memory, here, queries, tile_scores);
-    const long long at_value_2 = at[head_0];
-    #pragma unroll
-    for (int row = 0; row < Shape::kRows; ++row) {
+    if (first_key + kTileKeys <= seen_by_all) {
+      // The scores: matmul, mul, add, cast
+      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
+      // where
+      const float mask = 0.0f;
       #pragma unroll
-      for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-        const long long key_pair = (first_key + KeyInTile<Shape>(piece, 0)) / kNeighbours;
+      for (int place = 0; place < Shape::kPlaces; ++place) {
         #pragma unroll
-        for (long long lane = 0; lane < kNeighbours; ++lane) {
-          const float product = tile_scores[piece][row * kNeighbours + lane];
+        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+          const float product = tile_scores[piece][place];
+          // mul
+          const float scores = product * kScale;
+          // add
+          const float masked = scores + mask;
+          tile_scores[piece][place] =
+              first_key + KeyInTile<Shape>(piece, place) < keys ? masked : NoScore();
+        }
+      }
+      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
+      AddTile<Shape>(here, tile_scores, attention);
+    } else {
+      // The scores: matmul, mul, add, cast
+      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
+      const long long at_value_2 = at[head_0];
+      #pragma unroll
+      for (int place = 0; place < Shape::kPlaces; ++place) {
+        #pragma unroll
+        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+          const long long key_row =
+              min((long long)(first_key + KeyInTile<Shape>(piece, place)), (long long)(keys - 1));
+          const float product = tile_scores[piece][place];
           // mul
           const float scores = product * kScale;
           // range
-          const long long places_2 = (long long)(key_pair * kNeighbours + lane);
+          const long long places_2 = (long long)key_row;
           // less_or_equal
           const bool sees_2 = places_2 <= at_value_2;
           // where
-          const float mask = sees_2 ? 0.0f : kLowest;
+          const float mask_2 = sees_2 ? 0.0f : kLowest;
           // add
-          const float masked = scores + mask;
-          tile_scores[piece][row * kNeighbours + lane] = masked;
+          const float masked = scores + mask_2;
+          tile_scores[piece][place] =
+              first_key + KeyInTile<Shape>(piece, place) < keys ? masked : NoScore();
         }
       }
+      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
+      AddMaskedTile<Shape>(here, tile_scores, attention);
     }
-    // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
-    AddMaskedTile<Shape>(here, tile_scores, attention);
   }
 
   // The first warp joins the sums over all parts of the keys.
@@ -205,12 +232,12 @@ k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
 // variants: batch * 2 up to 132: k00_attention, 133..2112: this kernel, from 2113: *_many_rows
 // source  : matmul, mul, range, less_or_equal, where, add, cast, reduce_max, sub, exp, reduce_sum,
 //           div
-// inputs  : at i64[batch, 1, 1, 1], q f16[batch, 2, 1, 64], k f16[batch, 2, 4096, 64],
-//           v f16[batch, 2, 4096, 64]
+// inputs  : at i64[batch, 1, 1, 1], q f16[batch, 2, 1, 64], k f16[batch, 2, keys, 64],
+//           v f16[batch, 2, keys, 64]
 // outputs : y f16[batch, 2, 1, 64]
 // launch  : a block computes 16 queries of a head; batch * 2 blocks of 128 threads
-// traffic : reads batch * 2097416 + 6 bytes, writes batch * 256 bytes,
-//           keeps batch * 208912 + 32768 bytes out of memory
+// traffic : reads batch * 264 + batch * keys * 512 + 6 bytes, writes batch * 256 bytes,
+//           keeps batch * 16 + batch * keys * 51 + keys * 8 bytes out of memory
 // drawing : a block's scores, 16 queries of a head by 128 keys at a time
 //                           keys 0..127   128..255     256..383     ...
 //                         +-------------+------------+------------+-----+
@@ -226,7 +253,7 @@ k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
 extern "C" __global__ void __launch_bounds__(128, 4)
 k00_attention_without_cluster(const long long* __restrict__ at, const Half* __restrict__ q,
                               const Half* __restrict__ k, const Half* __restrict__ v,
-                              Half* __restrict__ y, long long batch) {
+                              Half* __restrict__ y, long long batch, long long keys) {
   constexpr int kDepth = 64;            // elements of a query and a key, in shared memory
   constexpr int kColumns = 64;          // elements of a value, in shared memory
   constexpr int kTileQueries = 16;      // queries per block
@@ -239,7 +266,6 @@ k00_attention_without_cluster(const long long* __restrict__ at, const Half* __re
   constexpr int kHeadsPerBatch = 2;     // heads of the queries, for each batch
   constexpr int kHead1Count = 2;        // extent of head_1
   constexpr int kAtGroup = 2;           // divisor of positions in "at"
-  constexpr int kKeys = 4096;           // keys of a head, and as many values
   constexpr int kBlockSize = 128;       // threads
   constexpr int kQueryVectors = 8;      // vectors per query
   constexpr int kVectorWords = 4;       // words of 32 bits per vector
@@ -249,14 +275,11 @@ k00_attention_without_cluster(const long long* __restrict__ at, const Half* __re
   constexpr int kVectorBytes = 16;      // bytes per copy
   constexpr int kTilesAhead = 1;        // tiles that are copied while one is used
   constexpr int kKeyVectors = 8;        // vectors per key
-  constexpr int kKStride0 = 524288;     // elements per step of axis 0 of "k"
-  constexpr int kKStride1 = 262144;     // elements per step of axis 1 of "k"
+  constexpr int kKStride0 = 128;        // elements per step of axis 0 of "k", for each keys
   constexpr int kKColumns = 64;         // last axis of "k"
   constexpr int kValueVectors = 8;      // vectors per value
-  constexpr int kVStride0 = 524288;     // elements per step of axis 0 of "v"
-  constexpr int kVStride1 = 262144;     // elements per step of axis 1 of "v"
+  constexpr int kVStride0 = 128;        // elements per step of axis 0 of "v", for each keys
   constexpr int kVColumns = 64;         // last axis of "v"
-  constexpr int kNeighbours = 2;        // consecutive keys whose scores a thread has
   constexpr float kScale = 0.125f;      // "scale"
   constexpr float kLowest = -65504.0f;  // "lowest"
   constexpr int kYStride0 = 128;        // elements per step of axis 0 of "y"
@@ -276,19 +299,21 @@ k00_attention_without_cluster(const long long* __restrict__ at, const Half* __re
   // The rows of the cache that are in use. No query sees later keys.
   const long long at_value = at[head / kAtGroup];
   const long long seen_keys =
-      (long long)max(min((long long)at_value, (long long)(kKeys - 1)) + 1, (long long)0);
+      (long long)max(min((long long)at_value, (long long)(keys - 1)) + 1, (long long)0);
   // Hidden keys have no weight if each query sees its own last key, else they do.
   bool sees_key = true;
   for (long long i = threadIdx.x; i < kTileQueries; i += kBlockSize) {
     const long long key_row =
-        (long long)max(min((long long)at_value, (long long)(kKeys - 1)), (long long)0);
+        (long long)max(min((long long)at_value, (long long)(keys - 1)), (long long)0);
     // range
     const long long places = (long long)key_row;
     // less_or_equal
     const bool sees = places <= at_value;
     sees_key = sees_key && sees;
   }
-  const long long used_keys = __syncthreads_and(sees_key) ? seen_keys : kKeys;
+  const long long used_keys = __syncthreads_and(sees_key) ? seen_keys : keys;
+  const long long seen_by_all =
+      (long long)max(min((long long)at_value, (long long)(keys - 1)) + 1, (long long)0);
 
   // The queries of this block.
   const Half* query_tile = q + head_0 * kQStride0 + first_query * kQColumns + head_1 * kQColumns;
@@ -318,22 +343,30 @@ k00_attention_without_cluster(const long long* __restrict__ at, const Half* __re
     if (tile < own_tiles) {
       const long long first_key = Cluster::FirstKey<Shape>(tile);
       Shape::Tile& next = memory.tiles[tile % kTiles];
-      const Half* key_tile = k + head_0 * kKStride0 + head_1 * kKStride1 + first_key * kKColumns;
+      const Half* key_tile =
+          k + head_0 * keys * kKStride0 + head_1 * keys * kKColumns + first_key * kKColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
         const int key_in_tile = round * (kBlockSize / kKeyVectors) + threadIdx.x / kKeyVectors;
         const int vector = threadIdx.x % kKeyVectors;
         CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
-                                key_tile + key_in_tile * kKColumns + vector * kLanes, true);
+                                first_key + key_in_tile < keys
+                                    ? key_tile + key_in_tile * kKColumns + vector * kLanes
+                                    : key_tile,
+                                first_key + key_in_tile < keys);
       }
-      const Half* value_tile = v + head_0 * kVStride0 + head_1 * kVStride1 + first_key * kVColumns;
+      const Half* value_tile =
+          v + head_0 * keys * kVStride0 + head_1 * keys * kVColumns + first_key * kVColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kValueVectors / kBlockSize; ++round) {
         const int value_in_tile =
             round * (kBlockSize / kValueVectors) + threadIdx.x / kValueVectors;
         const int vector = threadIdx.x % kValueVectors;
         CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
-                                value_tile + value_in_tile * kVColumns + vector * kLanes, true);
+                                first_key + value_in_tile < keys
+                                    ? value_tile + value_in_tile * kVColumns + vector * kLanes
+                                    : value_tile,
+                                first_key + value_in_tile < keys);
       }
     }
     CloseCopies();
@@ -342,33 +375,54 @@ k00_attention_without_cluster(const long long* __restrict__ at, const Half* __re
     const Shape::Tile& here = memory.tiles[(tile - kTilesAhead) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
-    // The scores: matmul, mul, add, cast
-    MultiplyKeys<Shape>(memory, here, queries, tile_scores);
-    const long long at_value_2 = at[head_0];
-    #pragma unroll
-    for (int row = 0; row < Shape::kRows; ++row) {
+    if (first_key + kTileKeys <= seen_by_all) {
+      // The scores: matmul, mul, add, cast
+      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
+      // where
+      const float mask = 0.0f;
       #pragma unroll
-      for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-        const long long key_pair = (first_key + KeyInTile<Shape>(piece, 0)) / kNeighbours;
+      for (int place = 0; place < Shape::kPlaces; ++place) {
         #pragma unroll
-        for (long long lane = 0; lane < kNeighbours; ++lane) {
-          const float product = tile_scores[piece][row * kNeighbours + lane];
+        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+          const float product = tile_scores[piece][place];
+          // mul
+          const float scores = product * kScale;
+          // add
+          const float masked = scores + mask;
+          tile_scores[piece][place] =
+              first_key + KeyInTile<Shape>(piece, place) < keys ? masked : NoScore();
+        }
+      }
+      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
+      AddTile<Shape>(here, tile_scores, attention);
+    } else {
+      // The scores: matmul, mul, add, cast
+      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
+      const long long at_value_2 = at[head_0];
+      #pragma unroll
+      for (int place = 0; place < Shape::kPlaces; ++place) {
+        #pragma unroll
+        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+          const long long key_row =
+              min((long long)(first_key + KeyInTile<Shape>(piece, place)), (long long)(keys - 1));
+          const float product = tile_scores[piece][place];
           // mul
           const float scores = product * kScale;
           // range
-          const long long places_2 = (long long)(key_pair * kNeighbours + lane);
+          const long long places_2 = (long long)key_row;
           // less_or_equal
           const bool sees_2 = places_2 <= at_value_2;
           // where
-          const float mask = sees_2 ? 0.0f : kLowest;
+          const float mask_2 = sees_2 ? 0.0f : kLowest;
           // add
-          const float masked = scores + mask;
-          tile_scores[piece][row * kNeighbours + lane] = masked;
+          const float masked = scores + mask_2;
+          tile_scores[piece][place] =
+              first_key + KeyInTile<Shape>(piece, place) < keys ? masked : NoScore();
         }
       }
+      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
+      AddMaskedTile<Shape>(here, tile_scores, attention);
     }
-    // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
-    AddMaskedTile<Shape>(here, tile_scores, attention);
   }
 
   // The first warp joins the sums over all parts of the keys.
@@ -397,12 +451,12 @@ k00_attention_without_cluster(const long long* __restrict__ at, const Half* __re
 //           from 2113: this kernel
 // source  : matmul, mul, range, less_or_equal, where, add, cast, reduce_max, sub, exp, reduce_sum,
 //           div
-// inputs  : at i64[batch, 1, 1, 1], q f16[batch, 2, 1, 64], k f16[batch, 2, 4096, 64],
-//           v f16[batch, 2, 4096, 64]
+// inputs  : at i64[batch, 1, 1, 1], q f16[batch, 2, 1, 64], k f16[batch, 2, keys, 64],
+//           v f16[batch, 2, keys, 64]
 // outputs : y f16[batch, 2, 1, 64]
 // launch  : a block computes 16 queries of a head; batch * 2 blocks of 32 threads
-// traffic : reads batch * 2097416 + 6 bytes, writes batch * 256 bytes,
-//           keeps batch * 208912 + 32768 bytes out of memory
+// traffic : reads batch * 264 + batch * keys * 512 + 6 bytes, writes batch * 256 bytes,
+//           keeps batch * 16 + batch * keys * 51 + keys * 8 bytes out of memory
 // drawing : a block's scores, 16 queries of a head by 64 keys at a time
 //                           keys 0..63   64..127   128..191   ...
 //                         +------------+---------+----------+-----+
@@ -416,7 +470,7 @@ k00_attention_without_cluster(const long long* __restrict__ at, const Half* __re
 extern "C" __global__ void __launch_bounds__(32, 16)
 k00_attention_many_rows(const long long* __restrict__ at, const Half* __restrict__ q,
                         const Half* __restrict__ k, const Half* __restrict__ v,
-                        Half* __restrict__ y, long long batch) {
+                        Half* __restrict__ y, long long batch, long long keys) {
   constexpr int kDepth = 64;            // elements of a query and a key, in shared memory
   constexpr int kColumns = 64;          // elements of a value, in shared memory
   constexpr int kTileQueries = 16;      // queries per block
@@ -427,7 +481,6 @@ k00_attention_many_rows(const long long* __restrict__ at, const Half* __restrict
   constexpr int kHeadsPerBatch = 2;     // heads of the queries, for each batch
   constexpr int kHead1Count = 2;        // extent of head_1
   constexpr int kAtGroup = 2;           // divisor of positions in "at"
-  constexpr int kKeys = 4096;           // keys of a head, and as many values
   constexpr int kBlockSize = 32;        // threads
   constexpr int kQueryVectors = 8;      // vectors per query
   constexpr int kVectorWords = 4;       // words of 32 bits per vector
@@ -437,14 +490,11 @@ k00_attention_many_rows(const long long* __restrict__ at, const Half* __restrict
   constexpr int kVectorBytes = 16;      // bytes per copy
   constexpr int kTilesAhead = 1;        // tiles that are copied while one is used
   constexpr int kKeyVectors = 8;        // vectors per key
-  constexpr int kKStride0 = 524288;     // elements per step of axis 0 of "k"
-  constexpr int kKStride1 = 262144;     // elements per step of axis 1 of "k"
+  constexpr int kKStride0 = 128;        // elements per step of axis 0 of "k", for each keys
   constexpr int kKColumns = 64;         // last axis of "k"
   constexpr int kValueVectors = 8;      // vectors per value
-  constexpr int kVStride0 = 524288;     // elements per step of axis 0 of "v"
-  constexpr int kVStride1 = 262144;     // elements per step of axis 1 of "v"
+  constexpr int kVStride0 = 128;        // elements per step of axis 0 of "v", for each keys
   constexpr int kVColumns = 64;         // last axis of "v"
-  constexpr int kNeighbours = 2;        // consecutive keys whose scores a thread has
   constexpr float kScale = 0.125f;      // "scale"
   constexpr float kLowest = -65504.0f;  // "lowest"
   constexpr int kResultVectors = 8;     // vectors of a query's result
@@ -464,19 +514,21 @@ k00_attention_many_rows(const long long* __restrict__ at, const Half* __restrict
   // The rows of the cache that are in use. No query sees later keys.
   const long long at_value = at[head / kAtGroup];
   const long long seen_keys =
-      (long long)max(min((long long)at_value, (long long)(kKeys - 1)) + 1, (long long)0);
+      (long long)max(min((long long)at_value, (long long)(keys - 1)) + 1, (long long)0);
   // Hidden keys have no weight if each query sees its own last key, else they do.
   bool sees_key = true;
   for (long long i = threadIdx.x; i < kTileQueries; i += kBlockSize) {
     const long long key_row =
-        (long long)max(min((long long)at_value, (long long)(kKeys - 1)), (long long)0);
+        (long long)max(min((long long)at_value, (long long)(keys - 1)), (long long)0);
     // range
     const long long places = (long long)key_row;
     // less_or_equal
     const bool sees = places <= at_value;
     sees_key = sees_key && sees;
   }
-  const long long used_keys = __syncthreads_and(sees_key) ? seen_keys : kKeys;
+  const long long used_keys = __syncthreads_and(sees_key) ? seen_keys : keys;
+  const long long seen_by_all =
+      (long long)max(min((long long)at_value, (long long)(keys - 1)) + 1, (long long)0);
 
   // The queries of this block.
   const Half* query_tile = q + head_0 * kQStride0 + first_query * kQColumns + head_1 * kQColumns;
@@ -505,22 +557,30 @@ k00_attention_many_rows(const long long* __restrict__ at, const Half* __restrict
     if (tile < key_tiles) {
       const long long first_key = tile * kTileKeys;
       Shape::Tile& next = memory.tiles[tile % kTiles];
-      const Half* key_tile = k + head_0 * kKStride0 + head_1 * kKStride1 + first_key * kKColumns;
+      const Half* key_tile =
+          k + head_0 * keys * kKStride0 + head_1 * keys * kKColumns + first_key * kKColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
         const int key_in_tile = round * (kBlockSize / kKeyVectors) + threadIdx.x / kKeyVectors;
         const int vector = threadIdx.x % kKeyVectors;
         CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
-                                key_tile + key_in_tile * kKColumns + vector * kLanes, true);
+                                first_key + key_in_tile < keys
+                                    ? key_tile + key_in_tile * kKColumns + vector * kLanes
+                                    : key_tile,
+                                first_key + key_in_tile < keys);
       }
-      const Half* value_tile = v + head_0 * kVStride0 + head_1 * kVStride1 + first_key * kVColumns;
+      const Half* value_tile =
+          v + head_0 * keys * kVStride0 + head_1 * keys * kVColumns + first_key * kVColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kValueVectors / kBlockSize; ++round) {
         const int value_in_tile =
             round * (kBlockSize / kValueVectors) + threadIdx.x / kValueVectors;
         const int vector = threadIdx.x % kValueVectors;
         CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
-                                value_tile + value_in_tile * kVColumns + vector * kLanes, true);
+                                first_key + value_in_tile < keys
+                                    ? value_tile + value_in_tile * kVColumns + vector * kLanes
+                                    : value_tile,
+                                first_key + value_in_tile < keys);
       }
     }
     CloseCopies();
@@ -529,33 +589,54 @@ k00_attention_many_rows(const long long* __restrict__ at, const Half* __restrict
     const Shape::Tile& here = memory.tiles[(tile - kTilesAhead) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
-    // The scores: matmul, mul, add, cast
-    MultiplyKeys<Shape>(memory, here, queries, tile_scores);
-    const long long at_value_2 = at[head_0];
-    #pragma unroll
-    for (int row = 0; row < Shape::kRows; ++row) {
+    if (first_key + kTileKeys <= seen_by_all) {
+      // The scores: matmul, mul, add, cast
+      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
+      // where
+      const float mask = 0.0f;
       #pragma unroll
-      for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-        const long long key_pair = (first_key + KeyInTile<Shape>(piece, 0)) / kNeighbours;
+      for (int place = 0; place < Shape::kPlaces; ++place) {
         #pragma unroll
-        for (long long lane = 0; lane < kNeighbours; ++lane) {
-          const float product = tile_scores[piece][row * kNeighbours + lane];
+        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+          const float product = tile_scores[piece][place];
+          // mul
+          const float scores = product * kScale;
+          // add
+          const float masked = scores + mask;
+          tile_scores[piece][place] =
+              first_key + KeyInTile<Shape>(piece, place) < keys ? masked : NoScore();
+        }
+      }
+      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
+      AddTile<Shape>(here, tile_scores, attention);
+    } else {
+      // The scores: matmul, mul, add, cast
+      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
+      const long long at_value_2 = at[head_0];
+      #pragma unroll
+      for (int place = 0; place < Shape::kPlaces; ++place) {
+        #pragma unroll
+        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+          const long long key_row =
+              min((long long)(first_key + KeyInTile<Shape>(piece, place)), (long long)(keys - 1));
+          const float product = tile_scores[piece][place];
           // mul
           const float scores = product * kScale;
           // range
-          const long long places_2 = (long long)(key_pair * kNeighbours + lane);
+          const long long places_2 = (long long)key_row;
           // less_or_equal
           const bool sees_2 = places_2 <= at_value_2;
           // where
-          const float mask = sees_2 ? 0.0f : kLowest;
+          const float mask_2 = sees_2 ? 0.0f : kLowest;
           // add
-          const float masked = scores + mask;
-          tile_scores[piece][row * kNeighbours + lane] = masked;
+          const float masked = scores + mask_2;
+          tile_scores[piece][place] =
+              first_key + KeyInTile<Shape>(piece, place) < keys ? masked : NoScore();
         }
       }
+      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
+      AddMaskedTile<Shape>(here, tile_scores, attention);
     }
-    // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
-    AddMaskedTile<Shape>(here, tile_scores, attention);
   }
 
   // The result: div
