@@ -295,6 +295,11 @@ __device__ __forceinline__ void AddTile(const typename Shape::Tile& tile,
   AddValues<Shape>(tile, scores, sums);
 }
 
+// Masks give hidden keys scores of at most twice this, so that beside a seen key they have no
+// weight. The second is for half precision.
+constexpr float kLeastSeen = -5e29f;
+constexpr float kLeastSeenHalf = -32752.0f;
+
 // The same for models with a mask. If the mask hides the tile from the whole block, the block skips
 // it.
 template <class Shape>

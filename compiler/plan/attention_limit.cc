@@ -5,6 +5,7 @@
 
 #include "compiler/ir/element_sources.h"
 #include "compiler/ir/op_def.h"
+#include "compiler/plan/attention_mask.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/tile_copier.h"
 #include "compiler/region/reducers.h"
@@ -37,12 +38,11 @@ struct Element {
   }
 };
 
-// The keys behind a limit are hidden; a key is not if `condition` holds for it, or not by that
-// mask.
+// The keys behind a limit are hidden by a mask.
 struct HiddenKeys {
   RowLimit limit;
-  Element condition;
-  bool to_infinity = false;  // their scores are -infinity, and not a low number
+  Dtype dtype = Dtype::kF32;  // of the mask
+  bool to_infinity = false;   // their scores are -infinity, and not a low number
 };
 
 Exprs Replace(ArrayRef<Expr> index, const Expr& variable, const Expr& by, const Ranges& ranges) {
@@ -94,7 +94,7 @@ class LimitFinder {
     if (!number || !Hides(*number, element.value->type.dtype)) return std::nullopt;
     const auto limit = OfCondition(element.Operand(0));
     if (!limit) return OfScore(element.Operand(1));
-    return HiddenKeys{*limit, element.Operand(0), std::isinf(*number)};
+    return HiddenKeys{*limit, element.value->type.dtype, std::isinf(*number)};
   }
 
  private:
@@ -103,8 +103,8 @@ class LimitFinder {
     return data && data->element_count() == 1 ? std::optional(data->GetDouble(0)) : std::nullopt;
   }
 
-  // Whether a score of this number has no weight beside one that is not hidden. Some exporters
-  // write the lowest finite number for -infinity.
+  // Whether a score of this number has no weight beside one that is not hidden (kLeastSeen in
+  // attention_tile.cuh). Some exporters write the lowest finite number for -infinity.
   static bool Hides(double number, Dtype dtype) {
     constexpr double kLowestF16 = -65504, kLow = -1e30;
     return number <= (dtype == Dtype::kF16 ? kLowestF16 : kLow);
@@ -323,7 +323,8 @@ class UsedRowsWriter {
   }
 
   // Beside a hidden score, which is a low number, a key has no weight only if its query sees a key.
-  // The last one is the one that it sees in a causal mask.
+  // The last one in front of the limit is the one that it sees in a causal mask. Other masks may
+  // hide that one: its score is computed, without its product.
   void DeclareUsedKeys(const HiddenKeys& hidden) {
     builder_.Comment(
         "Hidden keys have no weight if each query sees its own last key, else they do.");
@@ -335,9 +336,15 @@ class UsedRowsWriter {
     const CExpr last = Call("max", {RowsBefore(hidden.limit, -1), Cast("long long", 0)});
     builder_.AppendLet("key_row", Cast(builder_.index_type(), last));
     builder_.DefineVariable("key_row", 0, extents_.keys - 1);
-    const Element& condition = hidden.condition;
-    const CExpr is_seen = lowering_.Evaluate(condition.value, condition.index).value;
-    builder_.Assign("sees_key", And("sees_key", is_seen));
+    builder_.Append(Statement::Let("float", "product", "0.0f"));
+    builder_.DefineVariable("product", 0, 0);
+    bool reads_product = false;
+    const CExpr score = EvaluateScore(lowering_, parts_,
+                                      At(parts_.score, query, Variable("key_row")), reads_product)
+                            .value;
+    const bool is_half = hidden.dtype == Dtype::kF16;
+    builder_.Assign("sees_key",
+                    And("sees_key", score > (is_half ? "kLeastSeenHalf" : "kLeastSeen")));
     builder_.CloseFor(
         LoopHeader(builder_, "i", "threadIdx.x", extents_.tile.name, BlockSizeName(builder_)));
     const CExpr all_see = Call("__syncthreads_and", {"sees_key"});

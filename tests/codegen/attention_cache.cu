@@ -48,6 +48,8 @@ k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
   constexpr int kHeadsPerBatch = 2;     // heads of the queries, for each batch
   constexpr int kHead1Count = 2;        // extent of head_1
   constexpr int kAtGroup = 2;           // divisor of positions in "at"
+  constexpr float kScale = 0.125f;      // "scale"
+  constexpr float kLowest = -65504.0f;  // "lowest"
   constexpr int kBlockSize = 128;       // threads
   constexpr int kQueryVectors = 8;      // vectors per query
   constexpr int kVectorWords = 4;       // words of 32 bits per vector
@@ -62,8 +64,6 @@ k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
   constexpr int kValueVectors = 8;      // vectors per value
   constexpr int kVStride0 = 128;        // elements per step of axis 0 of "v", for each keys
   constexpr int kVColumns = 64;         // last axis of "v"
-  constexpr float kScale = 0.125f;      // "scale"
-  constexpr float kLowest = -65504.0f;  // "lowest"
   constexpr int kYStride0 = 128;        // elements per step of axis 0 of "y"
   constexpr int kYColumns = 64;         // last axis of "y"
   using Cluster = KeyCluster<kClusterBlocks>;
@@ -87,11 +87,18 @@ k00_attention(const long long* __restrict__ at, const Half* __restrict__ q,
   for (long long i = threadIdx.x; i < kTileQueries; i += kBlockSize) {
     const long long key_row =
         (long long)max(min((long long)at_value, (long long)(keys - 1)), (long long)0);
+    const float product = 0.0f;
+    // mul
+    const float scores = product * kScale;
     // range
     const long long places = (long long)key_row;
     // less_or_equal
     const bool sees = places <= at_value;
-    sees_key = sees_key && sees;
+    // where
+    const float mask = sees ? 0.0f : kLowest;
+    // add
+    const float masked = scores + mask;
+    sees_key = sees_key && masked > kLeastSeenHalf;
   }
   const long long used_keys = __syncthreads_and(sees_key) ? seen_keys : keys;
   const long long seen_by_all =
@@ -266,6 +273,8 @@ k00_attention_without_cluster(const long long* __restrict__ at, const Half* __re
   constexpr int kHeadsPerBatch = 2;     // heads of the queries, for each batch
   constexpr int kHead1Count = 2;        // extent of head_1
   constexpr int kAtGroup = 2;           // divisor of positions in "at"
+  constexpr float kScale = 0.125f;      // "scale"
+  constexpr float kLowest = -65504.0f;  // "lowest"
   constexpr int kBlockSize = 128;       // threads
   constexpr int kQueryVectors = 8;      // vectors per query
   constexpr int kVectorWords = 4;       // words of 32 bits per vector
@@ -280,8 +289,6 @@ k00_attention_without_cluster(const long long* __restrict__ at, const Half* __re
   constexpr int kValueVectors = 8;      // vectors per value
   constexpr int kVStride0 = 128;        // elements per step of axis 0 of "v", for each keys
   constexpr int kVColumns = 64;         // last axis of "v"
-  constexpr float kScale = 0.125f;      // "scale"
-  constexpr float kLowest = -65504.0f;  // "lowest"
   constexpr int kYStride0 = 128;        // elements per step of axis 0 of "y"
   constexpr int kYColumns = 64;         // last axis of "y"
   using Cluster = KeyCluster<kClusterBlocks>;
@@ -305,11 +312,18 @@ k00_attention_without_cluster(const long long* __restrict__ at, const Half* __re
   for (long long i = threadIdx.x; i < kTileQueries; i += kBlockSize) {
     const long long key_row =
         (long long)max(min((long long)at_value, (long long)(keys - 1)), (long long)0);
+    const float product = 0.0f;
+    // mul
+    const float scores = product * kScale;
     // range
     const long long places = (long long)key_row;
     // less_or_equal
     const bool sees = places <= at_value;
-    sees_key = sees_key && sees;
+    // where
+    const float mask = sees ? 0.0f : kLowest;
+    // add
+    const float masked = scores + mask;
+    sees_key = sees_key && masked > kLeastSeenHalf;
   }
   const long long used_keys = __syncthreads_and(sees_key) ? seen_keys : keys;
   const long long seen_by_all =
@@ -481,6 +495,8 @@ k00_attention_many_rows(const long long* __restrict__ at, const Half* __restrict
   constexpr int kHeadsPerBatch = 2;     // heads of the queries, for each batch
   constexpr int kHead1Count = 2;        // extent of head_1
   constexpr int kAtGroup = 2;           // divisor of positions in "at"
+  constexpr float kScale = 0.125f;      // "scale"
+  constexpr float kLowest = -65504.0f;  // "lowest"
   constexpr int kBlockSize = 32;        // threads
   constexpr int kQueryVectors = 8;      // vectors per query
   constexpr int kVectorWords = 4;       // words of 32 bits per vector
@@ -495,8 +511,6 @@ k00_attention_many_rows(const long long* __restrict__ at, const Half* __restrict
   constexpr int kValueVectors = 8;      // vectors per value
   constexpr int kVStride0 = 128;        // elements per step of axis 0 of "v", for each keys
   constexpr int kVColumns = 64;         // last axis of "v"
-  constexpr float kScale = 0.125f;      // "scale"
-  constexpr float kLowest = -65504.0f;  // "lowest"
   constexpr int kResultVectors = 8;     // vectors of a query's result
   constexpr int kYStride0 = 128;        // elements per step of axis 0 of "y"
   constexpr int kYColumns = 64;         // last axis of "y"
@@ -520,11 +534,18 @@ k00_attention_many_rows(const long long* __restrict__ at, const Half* __restrict
   for (long long i = threadIdx.x; i < kTileQueries; i += kBlockSize) {
     const long long key_row =
         (long long)max(min((long long)at_value, (long long)(keys - 1)), (long long)0);
+    const float product = 0.0f;
+    // mul
+    const float scores = product * kScale;
     // range
     const long long places = (long long)key_row;
     // less_or_equal
     const bool sees = places <= at_value;
-    sees_key = sees_key && sees;
+    // where
+    const float mask = sees ? 0.0f : kLowest;
+    // add
+    const float masked = scores + mask;
+    sees_key = sees_key && masked > kLeastSeenHalf;
   }
   const long long used_keys = __syncthreads_and(sees_key) ? seen_keys : keys;
   const long long seen_by_all =

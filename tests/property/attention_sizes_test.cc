@@ -138,6 +138,13 @@ TEST(AttentionSizes, StaticCachesMatch) {
       "  %lowest = constant() [{1}] : {0}[]\n";
   const std::string added = "  %mask = where({2}, %zero, %lowest) : {0}[batch, 1, tokens, keys]\n"
                             "  %masked = add(%scaled, %mask) : {0}[batch, 6, tokens, keys]";
+  // The padding is a mask of its own.
+  const std::string twice = "  %mask = where(%past, %zero, %lowest) : {0}[batch, 1, tokens, keys]\n"
+                            "  %causal = add(%scaled, %mask) : {0}[batch, 6, tokens, keys]\n"
+                            "  %padding = where(%visible, %zero, %lowest) : {0}[batch, 1, 1, keys]\n"
+                            "  %masked = add(%causal, %padding) : {0}[batch, 6, tokens, keys]";
+  const std::string inside = "  %causal = where(%past, %scaled, %lowest) : {0}[batch, 6, tokens, keys]\n"
+                             "  %masked = where(%visible, %causal, %lowest) : {0}[batch, 6, tokens, keys]";
   const std::string chosen = "  %masked = where({2}, %scaled, %lowest) : {0}[batch, 6, tokens, keys]";
   const std::string both = "  %both = and(%past, %visible) : bool[batch, 1, tokens, keys]\n";
   struct Case {
@@ -147,7 +154,8 @@ TEST(AttentionSizes, StaticCachesMatch) {
     double tolerance;
   };
   for (const Case& each : {Case{"f32", "-3.4028234e38", added, false, 1e-5}, {"f32", "-3.4028234e38", chosen, true, 1e-5},
-                           {"f32", "-inf", added, true, 1e-5}, {"f16", "-65504.0", chosen, true, 4e-3},
+                           {"f32", "-inf", added, true, 1e-5}, {"f32", "-3.4028234e38", twice, false, 1e-5},
+                           {"f32", "-3.4028234e38", inside, false, 1e-5}, {"f16", "-65504.0", chosen, true, 4e-3},
                            {"f16", "-inf", chosen, false, 4e-3}, {"bf16", "-3.3895313e38", added, false, 4e-2}}) {
     const std::string mask = sees + (each.has_padding ? both : "") + each.use;
     const Weights weights = std::string(each.lowest) == "-inf" ? Weights::kGuardedSoftmax : Weights::kSoftmax;
