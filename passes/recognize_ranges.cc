@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/ir/op_def.h"
+#include "compiler/region/op_pattern.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
@@ -22,11 +22,9 @@ std::optional<int64_t> StartAlongAxis(const TensorData& data) {
   return is_line ? StartOfCount(data) : std::nullopt;
 }
 
-bool IsView(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kView; }
-
 bool IsRange(const Value* value) {
   const Node* node = value->producer;
-  while (node && IsView(*node) && node->operands.size() == 1) node = node->operand(0)->producer;
+  while (node && IsView(*node)) node = node->operand(0)->producer;
   return node && node->kind == OpKind::kRange;
 }
 

@@ -10,9 +10,8 @@ namespace {
 // elements. In longer lines the merge, which looks into all parts, would take longer for that.
 constexpr int64_t kShortLine = 1 << 16;
 
-// The most parts that are put together at once, and how many form a group if there are more: an
-// element is searched for in all others.
-constexpr int64_t kMostParts = 16, kGroupParts = 8;
+// How many parts form a group if there are more than kMostParts.
+constexpr int64_t kGroupParts = 8;
 
 // Whether a top_k sorts a single line.
 bool IsSingle(const Node& top_k) {

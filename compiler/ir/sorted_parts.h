@@ -10,6 +10,9 @@ inline constexpr const char* kPart = "part";
 // A merge_sorted with this attribute puts so many consecutive parts together, from which all
 // elements are kept, and makes a larger part of them.
 inline constexpr const char* kGroup = "group";
+// The most parts of a long line that are put together at once if all their elements are kept: an
+// element is searched for in all others.
+inline constexpr int64_t kMostParts = 16;
 
 // Attribute of a scatter_elements no two of whose updates go to one place, because a sort made the
 // indices: 1 (passes/sort_scatters.h).

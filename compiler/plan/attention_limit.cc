@@ -316,6 +316,7 @@ class UsedRowsWriter {
   }
   CExpr Count() { return builder_.Write(extents_.keys, Only(extents_.keys_name)); }
 
+  // Declares a local for `rows`, but at least `least`.
   void DeclareCount(const char* name, const CExpr& rows, const CExpr& least) {
     builder_.AppendLet(name,
                        Cast(builder_.index_type(), Call("max", {rows, Cast("long long", least)})));

@@ -469,7 +469,7 @@ class AttentionPlanner {
   int64_t depth_ = 0, columns_ = 0;
   std::optional<Expr> diagonal_;  // see FindDiagonal
   UsedRows used_;
-  bool reads_product_ = false;  // whether the last scores did
+  bool reads_product_ = false;  // whether the last scores that were written do
 };
 
 }  // namespace

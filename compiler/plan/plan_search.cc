@@ -5,9 +5,6 @@ namespace fusec {
 
 namespace {
 
-// The most parts that are put together at once (passes/split_sorts.cc), where a block has elements
-// of one part.
-constexpr int64_t kMostParts = 16;
 constexpr int kEnds = 2;  // of the elements of a block
 
 // Kernels that search in sorted elements.
@@ -25,8 +22,6 @@ class SearchPlanner : SortWriter {
   }
 
  private:
-  int64_t Most(const Expr& size) { return builder_.ranges().IntervalOf(size).high; }
-
   // A pointer to the elements of a line of `value`, from element `first` of it on, and how far they
   // are apart.
   CExpr Line(const Value* value, const Exprs& line, const Expr& first) {

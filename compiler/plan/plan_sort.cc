@@ -49,7 +49,6 @@ class SortPlanner : SortWriter {
     else
       PlanBlockSort(parts);
   }
-  int64_t Most(const Expr& size) { return builder_.ranges().IntervalOf(size).high; }
 
   // Names the type of the keys of x.
   void UseKeys() {

@@ -13,6 +13,7 @@ class SortWriter : protected LineWriter {
   using LineWriter::LineWriter;
 
   CExpr Order() const { return node_.Int("largest") != 0 ? "true" : "false"; }
+  int64_t Most(const Expr& size) const { return builder_.ranges().IntervalOf(size).high; }
   // Stores `value`, the element at position `at` of its line, at `place` of the results.
   void StoreElement(const Exprs& place, const CExpr& value, const CExpr& at);
   // Declares the line, and the part of it, to which a segment belongs.
