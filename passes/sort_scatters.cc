@@ -1,12 +1,11 @@
 #include "passes/sort_scatters.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "compiler/ir/in_place.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/sorted_parts.h"
-#include "passes/graph_edit.h"
+#include "passes/checked_indices.h"
 
 namespace fusec {
 
@@ -168,22 +167,17 @@ class Rewrite {
     return PerLine({Data(), Inside(Indices(), rows), Updates(), Axis(), rows, count});
   }
 
-  // The indices as numbers from 0; an index out of range fails the run.
   Value* Inside(Value* indices, const Expr& extent) {
-    return Make(Kind::kGather, {Numbers(extent, "numbers"), indices}, "inside",
-                {{"axis", int64_t{0}}});
-  }
-  // Places in 32 bits, if there are no more of them, since these are sorted faster.
-  Value* Narrow(Value* places, const Expr& rows) {
-    if (ranges_.IntervalOf(rows).high > std::numeric_limits<int32_t>::max()) return places;
-    return Make(Kind::kCast, {places}, "place", {{"to", Dtype::kI32}});
+    return CheckedIndices(builder_, indices, extent, name());
   }
   // The places of the updates in order, and where those of each row begin and end.
   struct Sorted {
     Value *order, *begins, *ends;
   };
   Sorted Sort(const Lines& lines) {
-    const auto sorted = builder_.Add(Kind::kTopK, {Narrow(lines.indices, lines.rows)},
+    // Fewer bits are sorted faster.
+    Value* places = InFewestBits(builder_, lines.indices, lines.rows, ranges_, name() + "_place");
+    const auto sorted = builder_.Add(Kind::kTopK, {places},
                                      {{"axis", lines.axis},
                                       {"k", Exprs{lines.count}},
                                       {"largest", int64_t{0}},

@@ -155,7 +155,9 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   // Before sorts are split, and before look-ups and bags are fused with what makes their operands.
   // Scatters to the same places share a sort, also if these have been in other shapes.
   if (target == TargetKind::kGpu)
-    Append(passes, {"sort-scatters", "canonicalize", "eliminate-common"});
+    Append(passes, {"sort-scatters", "canonicalize", "eliminate-common", "order-updates",
+                    "canonicalize", "eliminate-common", "eliminate-dead-nodes", "fold-constants",
+                    "eliminate-dead-nodes"});
   // Blocks of a GPU sort in shared memory.
   passes.push_back(target == TargetKind::kGpu ? "split-lines" : "split-sorts");
   // Before reductions are fused with what makes their operands.
