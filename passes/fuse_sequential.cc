@@ -13,6 +13,8 @@ bool ComputesItsOperands(const Node& node) {
   switch (node.kind) {
     case OpKind::kCumProd:
     case OpKind::kCumSum:
+    case OpKind::kDigitCounts:
+    case OpKind::kOrderByDigit:
     case OpKind::kScatterND:
     case OpKind::kTopK:
       return true;

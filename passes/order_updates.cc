@@ -33,26 +33,29 @@ const Node* SortOf(const Node& node) {
 class Ordering {
  public:
   Ordering(const Node& pick, const Ranges& ranges, Builder& builder)
-      : order_(pick.operand(1)), name_(pick.result()->name), ranges_(ranges), builder_(builder) {}
+      : order_(pick.operand(1)),
+        sort_(*order_->producer),
+        name_(pick.result()->name),
+        ranges_(ranges),
+        builder_(builder) {}
 
   // Whether the rows of `value` contain some that are looked up, and all else is narrow.
-  bool IsWorthIt(const Value* value) const {
+  bool IsWorthIt(const Value* value) {
     bool looks_up = false;
     return CanOrder(value, looks_up) && looks_up;
   }
 
   Value* Ordered(Value* value) {
-    if (Width(value) <= kMostOrdered) return Picked(value);
+    if (IsNarrow(value) && !ReadsOrdered(value)) return Picked(value);
     const Node& node = *value->producer;
     if (IsLookUp(node)) {
       const Expr& rows = node.operand(0)->type.shape[0];
-      Value* inside = CheckedIndices(builder_, node.operand(1), rows, name_);
-      inside = InFewestBits(builder_, inside, rows, ranges_, name_ + "_inside");
-      return Make(OpKind::kGather, {node.operand(0), Picked(inside)}, {{"axis", int64_t{0}}});
+      return Make(OpKind::kGather, {node.operand(0), OrderedIndices(node.operand(1), rows)},
+                  {{"axis", int64_t{0}}});
     }
     ValueList operands;
     for (Value* operand : node.operands)
-      operands.push_back(HasRows(operand, value) ? Ordered(operand) : operand);
+      operands.push_back(HasRowsOf(node, operand) ? Ordered(operand) : operand);
     return Make(node.kind, operands, node.attributes);
   }
 
@@ -64,11 +67,47 @@ class Ordering {
     return Make(OpKind::kGather, {value, order_}, {{"axis", int64_t{0}}});
   }
 
-  // Whether the rows of `operand` are those of the result that is computed from it.
-  bool HasRows(const Value* operand, const Value* result) const {
-    const Shape &shape = operand->type.shape, &order = order_->type.shape;
-    return shape.size() == result->type.shape.size() && shape[0] == order[0];
+  // Indices of `rows` places in order. Those that were sorted are the numbers that the sort made.
+  Value* OrderedIndices(Value* indices, const Expr& rows) {
+    if (IsSorted(indices, rows)) return sort_.results[0].get();
+    Value* inside = CheckedIndices(builder_, indices, rows, name_);
+    return Picked(InFewestBits(builder_, inside, rows, ranges_, name_ + "_inside"));
   }
+  // Whether the sort is that of these indices, which it reads as CheckedIndices gives them.
+  bool IsSorted(const Value* indices, const Expr& rows) const {
+    const Value* numbers = sort_.operand(0);
+    if (const Node* cast = ProducerOf(numbers, OpKind::kCast)) numbers = cast->operand(0);
+    const Node* inside = ProducerOf(numbers, OpKind::kGather);
+    return inside != nullptr && inside->operand(1) == indices && sort_.Int("largest") == 0 &&
+           ProducerOf(inside->operand(0), OpKind::kRange) != nullptr &&
+           inside->operand(0)->type.shape[0] == rows;
+  }
+
+  static bool IsNarrow(const Value* value) {
+    return Width(value) > 0 && Width(value) <= kMostOrdered;
+  }
+
+  // Whether a node computes each row of its result from rows of the operand with the same number.
+  // What other operands hold is the same for all rows.
+  bool HasRowsOf(const Node& node, const Value* operand) const {
+    const bool has_rows = operand->type.rank() > 0 && operand->type.shape[0] == Count();
+    return has_rows &&
+           (node.kind == OpKind::kReshape || operand->type.rank() == node.result()->type.rank());
+  }
+  bool KeepsRows(const Node& node) const {
+    const Shape& shape = node.result()->type.shape;
+    const bool is_of_rows = !shape.empty() && shape[0] == Count();
+    const bool keeps = node.kind == OpKind::kExpand || IsPointwise(node, shape) ||
+                       (node.kind == OpKind::kReshape && HasRowsOf(node, node.operand(0)));
+    return is_of_rows && keeps &&
+           std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
+             if (operand == nullptr) return false;
+             const bool is_shared = operand->type.rank() < node.result()->type.rank() ||
+                                    operand->type.shape[0].IsConstant(1);
+             return HasRowsOf(node, operand) || is_shared;
+           });
+  }
+  const Expr& Count() const { return order_->type.shape[0]; }
 
   // A look-up of whole rows of a table, one for each row of the result.
   static bool IsLookUp(const Node& node) {
@@ -76,27 +115,47 @@ class Ordering {
            node.operand(1)->type.rank() == 1;
   }
 
-  bool CanOrder(const Value* value, bool& looks_up) const {
-    if (Width(value) == 0) return false;
-    if (Width(value) <= kMostOrdered) return true;
+  // Whether narrow rows are computed from nothing but look-ups by indices that are in order anyway:
+  // those that were sorted, and those by which the wide rows are looked up.
+  bool ReadsOrdered(const Value* value) const {
     const Node* node = value->producer;
     if (node == nullptr) return false;
-    if (IsLookUp(*node)) return looks_up |= Width(value) >= kFewestLookedUp;
-    const bool keeps_rows = node->kind == OpKind::kExpand || IsPointwise(*node, value->type.shape);
-    if (!keeps_rows) return false;
-    return std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
-      if (operand == nullptr) return false;
-      if (HasRows(operand, value)) return CanOrder(operand, looks_up);
-      // It is the same for all rows.
-      const Shape& shape = operand->type.shape;
-      return shape.size() < value->type.shape.size() || shape[0].IsConstant(1);
-    });
+    if (IsLookUp(*node)) {
+      const std::pair<const Value*, Expr> look_up(node->operand(1),
+                                                  node->operand(0)->type.shape[0]);
+      return IsSorted(look_up.first, look_up.second) ||
+             std::count(looked_up_.begin(), looked_up_.end(), look_up) > 0;
+    }
+    if (!KeepsRows(*node)) return false;
+    bool has_rows = false;
+    for (const Value* operand : node->operands) {
+      if (!HasRowsOf(*node, operand)) continue;
+      if (!IsNarrow(operand) || !ReadsOrdered(operand)) return false;
+      has_rows = true;
+    }
+    return has_rows;
+  }
+
+  bool CanOrder(const Value* value, bool& looks_up) {
+    if (IsNarrow(value)) return true;
+    const Node* node = value->producer;
+    if (node == nullptr || Width(value) == 0) return false;
+    if (IsLookUp(*node)) {
+      looked_up_.emplace_back(node->operand(1), node->operand(0)->type.shape[0]);
+      return looks_up |= Width(value) >= kFewestLookedUp;
+    }
+    return KeepsRows(*node) &&
+           std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
+             return !HasRowsOf(*node, operand) || CanOrder(operand, looks_up);
+           });
   }
 
   Value* const order_;
+  const Node& sort_;
   const std::string& name_;
   const Ranges& ranges_;
   Builder& builder_;
+  std::vector<std::pair<const Value*, Expr>> looked_up_;  // indices, and rows of the table
 };
 
 }  // namespace

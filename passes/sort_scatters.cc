@@ -181,7 +181,8 @@ class Rewrite {
                                      {{"axis", lines.axis},
                                       {"k", Exprs{lines.count}},
                                       {"largest", int64_t{0}},
-                                      {"sorted", int64_t{1}}},
+                                      {"sorted", int64_t{1}},
+                                      {kBelow, Exprs{lines.rows}}},
                                      name() + "_sorted");
     Value* bounds = Make(Kind::kLowerBounds, {(*sorted)->result(0)}, "bounds",
                          {{"axis", lines.axis}, {"rows", Exprs{lines.rows}}});

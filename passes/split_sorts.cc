@@ -1,6 +1,7 @@
 #include "passes/split_sorts.h"
 
 #include "compiler/ir/sorted_parts.h"
+#include "passes/sort_by_digits.h"
 
 namespace fusec {
 
@@ -20,6 +21,16 @@ bool IsSingle(const Node& top_k) {
   return Product(lines).IsConstant(1);
 }
 
+// Replaces the results of node number `number`, and removes it.
+void Replace(Graph& graph, size_t number, const ValueList& made) {
+  for (size_t i = 0; i < made.size(); ++i) {
+    Value* old = graph.nodes[number]->result(static_cast<int>(i));
+    graph.ReplaceAllUses(old, made[i]);
+    std::swap(old->name, made[i]->name);
+  }
+  graph.nodes.erase(graph.nodes.begin() + static_cast<int64_t>(number));
+}
+
 }  // namespace
 
 Result<bool> SplitTopK(Graph& graph, bool all_long_lines) {
@@ -29,6 +40,15 @@ Result<bool> SplitTopK(Graph& graph, bool all_long_lines) {
     const Node& node = *graph.nodes[i];
     if (node.kind != OpKind::kTopK || node.Has(kPart)) continue;
     const Expr length = node.operand(0)->type.shape[node.Int("axis")];
+    if (all_long_lines && TakesDigits(node, ranges)) {
+      Builder builder(graph, i);
+      builder.set_provenance(node.provenance);
+      FUSEC_ASSIGN(const SortedVectors made, SortByDigits(node, ranges, builder));
+      i = builder.insert_at();
+      Replace(graph, i--, {made.numbers, made.places});
+      changed = true;
+      continue;
+    }
     const Exprs k = node.Get<Exprs>("k");
     const int64_t most = ranges.IntervalOf(k[0]).high;
     const int64_t elements = ranges.IntervalOf(length).high;
@@ -62,13 +82,8 @@ Result<bool> SplitTopK(Graph& graph, bool all_long_lines) {
     FUSEC_ASSIGN(Node * merged,
                  builder.Add(OpKind::kMergeSorted, {parts->result(0), parts->result(1)}, merge,
                              node.result()->name));
-    i = builder.insert_at();  // the node itself, which nothing reads any more
-    for (int result = 0; result < 2; ++result) {
-      Value *old = graph.nodes[i]->result(result), *made = merged->result(result);
-      graph.ReplaceAllUses(old, made);
-      std::swap(old->name, made->name);
-    }
-    graph.nodes.erase(graph.nodes.begin() + static_cast<int64_t>(i--));
+    i = builder.insert_at();
+    Replace(graph, i--, {merged->result(0), merged->result(1)});
     changed = true;
   }
   return changed;

@@ -14,6 +14,13 @@ inline constexpr const char* kGroup = "group";
 // element is searched for in all others.
 inline constexpr int64_t kMostParts = 16;
 
+// Attribute of a top_k of integers that are all in 0 .. below - 1: dims[below].
+inline constexpr const char* kBelow = "below";
+
+// The most bits of a digit, and the most numbers of a tile, of digit_counts and order_by_digit: a
+// block of a GPU counts the one and holds the other in shared memory.
+inline constexpr int64_t kMostDigitBits = 9, kMostDigitTile = 4096;
+
 // Attribute of a scatter_elements no two of whose updates go to one place, because a sort made the
 // indices: 1 (passes/sort_scatters.h).
 inline constexpr const char* kDistinct = "distinct";

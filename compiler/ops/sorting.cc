@@ -46,7 +46,8 @@ void SortPlaces(std::vector<int64_t>& places, const ReferenceTensor& tensor, int
 // elements; where a part has fewer than k, the values are 0 and the indices -1.
 struct TopKOp {
   static constexpr AttributeSpec kAttributes[] = {
-      {"axis", "int"}, {"k", "dims"}, {"largest", "int"}, {"sorted", "int"}, {kPart, "int", true}};
+      {"axis", "int"}, {"k", "dims"}, {"largest", "int"}, {"sorted", "int"},
+      {kPart, "int", true}, {kBelow, "dims", true}};
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", -1), context.input(0)->type.rank()));

@@ -69,6 +69,9 @@ void LineWriter::CloseLoop(const std::string& variable, const Expr& extent,
 
 SizeNames LineWriter::Extent(const Value* value, int64_t axis) const {
   const std::string name = NameOf(builder_, lowering_.Outside(value));
+  const Expr& extent = value->type.shape[axis];
+  if (!extent.AsConstant() && !extent.AsSymbol())  // constants in it are not the extent
+    return CountOf(name + "_part", "in the size of \"" + name + "\"");
   return Only(ExtentOf(name, value->type.shape, static_cast<size_t>(axis)));
 }
 

@@ -29,6 +29,8 @@ KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan,
 // Sorts: top_k; and searches in sorted lines: merge_sorted and lower_bounds.
 KernelPlan PlanSort(const Node& region, KernelBuilder& builder);
 KernelPlan PlanSearch(const Node& region, KernelBuilder& builder);
+// Passes of a radix sort, on a GPU: digit_counts and order_by_digit.
+KernelPlan PlanDigits(const Node& region, KernelBuilder& builder);
 // recurrence: the steps of a GRU, LSTM or RNN layer.
 KernelPlan PlanRecurrence(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 

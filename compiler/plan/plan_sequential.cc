@@ -311,6 +311,9 @@ class SequentialPlanner : LineWriter {
 
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder) {
   switch (region.body->nodes.back()->kind) {
+    case OpKind::kDigitCounts:
+    case OpKind::kOrderByDigit:
+      return PlanDigits(region, builder);
     case OpKind::kLowerBounds:
     case OpKind::kMergeSorted:
       return PlanSearch(region, builder);

@@ -95,28 +95,28 @@ k00_top_k(const int* x, int* __restrict__ all_parts, long long* __restrict__ all
 extern "C" __global__ void __launch_bounds__(256)
 k01_merge_sorted(const int* all_parts, const long long* all_parts_1, int* __restrict__ all_groups,
                  long long* __restrict__ all_groups_1, int entries) {
-  constexpr int kBlockSize = 256;                   // threads
-  constexpr int kElementsOffset = 4095;             // offset of the parts
-  constexpr int kElements = 4096;                   // of the parts
-  constexpr int kElementsPerQuotient = 4096;        // of the parts, for each quotient
-  constexpr int kKept = 4096;                       // elements that are kept of each part
-  constexpr int kPartsOffset = 4095;                // offset of a line
-  constexpr int kParts = 4096;                      // of a line
-  constexpr int kGroup = 8;                         // parts that are put together
-  constexpr int kBounds = 16;                       // two of each part that is merged
-  constexpr int kEnds = 2;                          // of the elements of a block
-  constexpr int kPartPerPart = 4096;                // elements of a part of a line, for each part
-  constexpr int kPart = 4096;                       // elements of a part of a line
-  constexpr int kAllPartsPerPart = 4096;            // elements of "all_parts" per step of part
-  constexpr int kAllPartsPerOther = 4096;           // elements of "all_parts" per step of other
-  constexpr int kPartPerOther = 4096;               // elements of a part of a line, for each other
-  constexpr int kAllPartsLengthOffset = 4095;       // offset elements of "all_parts"
-  constexpr int kAllPartsLength = 4096;             // elements of "all_parts"
-  constexpr int kAllPartsLengthPerQuotient = 4096;  // elements of "all_parts", for each quotient
-  constexpr int kAllGroupsPerPart = 4096;           // elements of "all_groups" per step of part
-  constexpr int kAllGroups1PerPart = 4096;          // elements of "all_groups_1" per step of part
-  constexpr int kAllParts1PerPart = 4096;           // elements of "all_parts_1" per step of part
-  constexpr int kAllGroupsPerFirstPart = 4096;  // elements of "all_groups" per step of first_part
+  constexpr int kBlockSize = 256;                 // threads
+  constexpr int kElementsOffset = 4095;           // offset of the parts
+  constexpr int kElements = 4096;                 // of the parts
+  constexpr int kElementsPerQuotient = 4096;      // of the parts, for each quotient
+  constexpr int kKept = 4096;                     // elements that are kept of each part
+  constexpr int kPartsOffset = 4095;              // offset of a line
+  constexpr int kParts = 4096;                    // of a line
+  constexpr int kGroup = 8;                       // parts that are put together
+  constexpr int kBounds = 16;                     // two of each part that is merged
+  constexpr int kEnds = 2;                        // of the elements of a block
+  constexpr int kPartPerPart = 4096;              // elements of a part of a line, for each part
+  constexpr int kPart = 4096;                     // elements of a part of a line
+  constexpr int kAllPartsPerPart = 4096;          // elements of "all_parts" per step of part
+  constexpr int kAllPartsPerOther = 4096;         // elements of "all_parts" per step of other
+  constexpr int kPartPerOther = 4096;             // elements of a part of a line, for each other
+  constexpr int kAllPartsPartOffset = 4095;       // offset in the size of "all_parts"
+  constexpr int kAllPartsPart = 4096;             // in the size of "all_parts"
+  constexpr int kAllPartsPartPerQuotient = 4096;  // in the size of "all_parts", for each quotient
+  constexpr int kAllGroupsPerPart = 4096;         // elements of "all_groups" per step of part
+  constexpr int kAllGroups1PerPart = 4096;        // elements of "all_groups_1" per step of part
+  constexpr int kAllParts1PerPart = 4096;         // elements of "all_parts_1" per step of part
+  constexpr int kAllGroupsPerFirstPart = 4096;    // elements of "all_groups" per step of first_part
   // elements of "all_groups_1" per step of first_part
   constexpr int kAllGroups1PerFirstPart = 4096;
   // Wait for earlier kernels before the first load or store.
@@ -151,7 +151,7 @@ k01_merge_sorted(const int* all_parts, const long long* all_parts_1, int* __rest
   __syncthreads();
   if (rank_in_part >= min(entries - part * kPartPerPart, kPart)) {
     if (part * kPartPerPart + rank_in_part <
-        ((entries + kAllPartsLengthOffset) / kAllPartsLength) * kAllPartsLengthPerQuotient) {
+        ((entries + kAllPartsPartOffset) / kAllPartsPart) * kAllPartsPartPerQuotient) {
       all_groups[part * kAllGroupsPerPart + rank_in_part] = 0;
       all_groups_1[part * kAllGroups1PerPart + rank_in_part] = -1;
     }

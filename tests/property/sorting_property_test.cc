@@ -118,5 +118,17 @@ TEST(Sorting, ScattersAreRight) {
   }
 }
 
+// Two sums over the same places, of rows that are looked up. So many places are sorted by their digits, and what both look up is put into
+// their order once.
+TEST(Sorting, SumsOfLookedUpRowsAtManyPlacesAreRight) {
+  ExpectRight(
+      "graph @g(%t: f32[3000, 8], %s: i64[batch], %i: i64[batch, 1], %w: f32[batch, 1]) symbols(batch in 0..100000) {\n"
+      "  %r = gather(%t, %s) {axis = 0} : f32[batch, 8]\n  %u = mul(%r, %w) : f32[batch, 8]\n"
+      "  %x = scatter_nd(%t, %i, %u) {reduction = \"add\"} : f32[3000, 8]\n"
+      "  %r2 = gather(%x, %s) {axis = 0} : f32[batch, 8]\n  %u2 = mul(%r2, %w) : f32[batch, 8]\n"
+      "  %y = scatter_nd(%t, %i, %u2) {reduction = \"add\"} : f32[3000, 8]\n  return %x, %y\n}\n",
+      GpuOrItsText(), {0, 1, 8192, 8193, 20000}, 1e-4);
+}
+
 }  // namespace
 }  // namespace fusec
