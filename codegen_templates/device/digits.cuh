@@ -11,7 +11,7 @@ __device__ __forceinline__ int DigitOf(Key key) {
 // 1 << kBits. All lanes must call this together.
 template <int kBits>
 __device__ __forceinline__ int CountDigit(int digit, unsigned short* counts) {
-  unsigned same = ~0u;  // the lanes with the same digit
+  unsigned same = __ballot_sync(~0u, true);  // the lanes with the same digit
   #pragma unroll
   for (int bit = 0; bit <= kBits; ++bit) {
     const bool is_set = (digit >> bit & 1) != 0;

@@ -64,6 +64,8 @@ __forceinline__ T __shfl_xor_sync(unsigned, T value, int, int = 1) {
   return value;
 }
 __forceinline__ bool __all_sync(unsigned, bool holds) { return holds; }
+__forceinline__ unsigned __ballot_sync(unsigned, bool holds) { return holds ? 1u : 0u; }
+__forceinline__ int __popc(unsigned bits) { return __builtin_popcount(bits); }
 __forceinline__ int __syncthreads_and(int holds) { return holds != 0; }
 __forceinline__ int __syncthreads_count(int holds) { return holds != 0; }
 
