@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/ir/c_text.h"
 #include "compiler/ir/sorted_parts.h"
@@ -220,6 +221,31 @@ class SequentialPlanner : LineWriter {
     for_threads("k", count, indices, write);
   }
 
+  // OpenLines on a CPU, whose threads take several lines that are side by side in memory at a time.
+  // OpenTogether and CloseTogether enclose what is done for each of them.
+  Exprs OpenLinesTogether(ShapeRef lines, const std::string& variable, const std::string& line,
+                          const std::string& where) {
+    constexpr int64_t kMostTogether = 16;  // a cache line of floats
+    if (is_cpu() && !lines.empty())
+      together_ = std::gcd(lines.back().AsConstant().value_or(1), kMostTogether);
+    if (together_ <= 1) return OpenLines(lines, variable, line, where);
+    Shape vectors(lines);
+    vectors.back() = *lines.back().AsConstant() / together_;
+    first_ = OpenLines(vectors, variable, "group", "of " + line + "s side by side, " + where);
+    first_.back() = first_.back() * together_;
+    Exprs place = first_;
+    place.back() = place.back() + Variable("lane");
+    return place;
+  }
+  void OpenTogether() {
+    if (together_ <= 1) return;
+    const CExpr lanes = builder_.expressions().Constant("lanes", together_, "lines of a thread");
+    builder_.OpenLanes({"lane", together_, false, "", lanes});
+  }
+  void CloseTogether() {
+    if (together_ > 1) builder_.CloseLanes();
+  }
+
   void PlanScatterElements() {
     const bool is_whole = Without(node_.operand(0)->type.shape, node_.Int("axis")) ==
                           Without(node_.operand(1)->type.shape, node_.Int("axis"));
@@ -229,11 +255,16 @@ class SequentialPlanner : LineWriter {
     const Value* updates = node_.operand(2);
     const int64_t axis = node_.Int("axis");
     const Expr length = x->type.shape[axis];
-    const auto line = OpenLines(Without(x->type.shape, axis));
+    const Shape lines = Without(x->type.shape, axis);
+    const bool are_side_by_side = is_whole && axis + 1 < x->type.rank();
+    const auto line = are_side_by_side ? OpenLinesTogether(lines, "row", "line", "along the axis")
+                                       : OpenLines(lines);
     builder_.Comment("scatter_elements: copy the line, then write the updates in their order");
     OpenLoop("column", length);
+    OpenTogether();
     const auto place = Insert(line, axis, Variable("column"));
     lowering_.Store(0, place, lowering_.Evaluate(x, place));
+    CloseTogether();
     CloseLoop("column", length, Extent(x, axis));
 
     // Lines beyond the dims of the indices receive no updates.
@@ -248,15 +279,20 @@ class SequentialPlanner : LineWriter {
     builder_.Open(/*is_branch=*/true);
     const Expr count = indices->type.shape[axis];
     OpenLoop("k", count);
+    OpenTogether();
     const auto source = Insert(line, axis, Variable("k"));
     const Scalar data = lowering_.Evaluate(indices, source);
+    // Lines with the same index check it once.
+    const bool is_shared = together_ > 1 && !builder_.DependsOnLane(data.value);
+    const Exprs checked = is_shared ? Insert(first_, axis, Variable("k")) : source;
     const std::string at =
         builder_.Let(type_, "target",
                      CheckedIndex(data, axis, indices,
-                                  Linearize(source, indices->type.shape, builder_.ranges())));
+                                  Linearize(checked, indices->type.shape, builder_.ranges())));
     const Expr target = SetVariable(builder_.ranges(), at, 0, length - 1);
     const Scalar update = lowering_.Evaluate(updates, source);
     Update(ResultAt(Insert(line, axis, target)), update.value, x->type.dtype);
+    CloseTogether();
     CloseLoop("k", count, Extent(indices, axis));
     if (!inside.empty()) return builder_.CloseIf(inside);
     for (Statement& statement : builder_.Close()) builder_.Append(std::move(statement));
@@ -273,7 +309,7 @@ class SequentialPlanner : LineWriter {
     const auto depth = *index_shape.back().AsConstant();
     const Shape outer(shape.begin(), shape.begin() + depth),
         inner(shape.begin() + depth, shape.end());
-    const auto line = OpenLines(inner, "column", "element", "of a slice");
+    const auto line = OpenLinesTogether(inner, "column", "element", "of a slice");
     auto full = [&](Exprs at) {
       at.insert(at.end(), line.begin(), line.end());
       return at;
@@ -281,8 +317,10 @@ class SequentialPlanner : LineWriter {
     builder_.Comment("scatter_nd: copy this column, then write the updates in their order");
     const Expr slices = Product(outer);
     OpenLoop("row", slices);
+    OpenTogether();
     const auto place = full(Delinearize(Variable("row"), outer, builder_.ranges()));
     lowering_.Store(0, place, lowering_.Evaluate(x, place));
+    CloseTogether();
     CloseLoop("row", slices,
               depth == 1 ? Extent(x, 0) : Only({0, "slices", "slices of the result"}));
 
@@ -300,11 +338,16 @@ class SequentialPlanner : LineWriter {
           CheckedIndex(data, d, indices, Linearize(source, index_shape, builder_.ranges())));
       target.push_back(SetVariable(builder_.ranges(), at, 0, outer[d] - 1));
     }
+    OpenTogether();
     const Scalar update = lowering_.Evaluate(updates, full(tuple));
     Update(ResultAt(full(target)), update.value, x->type.dtype);
+    CloseTogether();
     CloseLoop("k", count,
               tuples.size() == 1 ? Extent(indices, 0) : Only({0, "updates", "all updates"}));
   }
+
+  int64_t together_ = 1;  // lines of a thread of a CPU
+  Exprs first_;           // the coordinates of the first of these, if there are several
 };
 
 }  // namespace

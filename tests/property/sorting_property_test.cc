@@ -118,6 +118,24 @@ TEST(Sorting, ScattersAreRight) {
   }
 }
 
+// Threads of a CPU take several lines that are side by side: 16, 4 and 1 of them. The lines have the same places, or places of their own.
+TEST(Sorting, ScattersOfLinesSideBySideAreRight) {
+  for (const char* how : {"none", "add", "max"}) {
+    for (const int columns : {48, 20, 7}) {
+      ExpectRight(fmt::format("graph @g(%a: f32[60, {0}], %i: i64[batch, 1], %u: f32[batch, {0}], %k: i64[batch, {0}], "
+                              "%b: f32[3, 60, {0}], %l: i64[3, batch, {0}], %v: f32[3, batch, {0}]) symbols(batch in 1..3000) {{\n"
+                              "  %all = expand(%i) {{shape = dims[batch, {0}]}} : i64[batch, {0}]\n"
+                              "  %x = scatter_elements(%a, %all, %u) {{axis = 0, reduction = \"{1}\"}} : f32[60, {0}]\n"
+                              "  %y = scatter_nd(%a, %i, %u) {{reduction = \"{1}\"}} : f32[60, {0}]\n"
+                              "  %z = scatter_elements(%a, %k, %u) {{axis = 0, reduction = \"{1}\"}} : f32[60, {0}]\n"
+                              "  %w = scatter_elements(%b, %l, %v) {{axis = 1, reduction = \"{1}\"}} : f32[3, 60, {0}]\n"
+                              "  return %x, %y, %z, %w\n}}\n",
+                              columns, how),
+                  RunOn::kCpu, {1, 500}, 1e-5);
+    }
+  }
+}
+
 // Two sums over the same places, of rows that are looked up. So many places are sorted by their digits, and what both look up is put into
 // their order once.
 TEST(Sorting, SumsOfLookedUpRowsAtManyPlacesAreRight) {
