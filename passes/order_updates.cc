@@ -78,9 +78,10 @@ class Ordering {
     const Value* numbers = sort_.operand(0);
     if (const Node* cast = ProducerOf(numbers, OpKind::kCast)) numbers = cast->operand(0);
     const Node* inside = ProducerOf(numbers, OpKind::kGather);
-    return inside != nullptr && inside->operand(1) == indices && sort_.Int("largest") == 0 &&
-           ProducerOf(inside->operand(0), OpKind::kRange) != nullptr &&
-           inside->operand(0)->type.shape[0] == rows;
+    const Node* range = inside ? ProducerOf(inside->operand(0), OpKind::kRange) : nullptr;
+    return range != nullptr && range->Int("start") == 0 && range->Int("delta") == 1 &&
+           range->result()->type.shape[0] == rows && inside->operand(1) == indices &&
+           sort_.Int("largest") == 0;
   }
 
   static bool IsNarrow(const Value* value) {
