@@ -20,6 +20,13 @@ bool DependsOnConstants(const Value* value) {
   return true;
 }
 
+Value* NumbersBelow(Builder& builder, const Expr& count, Dtype dtype, const std::string& name) {
+  return builder.Make(
+      OpKind::kRange, {},
+      {{"start", int64_t{0}}, {"delta", int64_t{1}}, {"length", Exprs{count}}, {"dtype", dtype}},
+      name);
+}
+
 Value* CheckedIndices(Builder& builder, Value* indices, const Expr& extent,
                       const std::string& name) {
   const std::optional<int64_t> count = extent.AsConstant();
@@ -29,12 +36,7 @@ Value* CheckedIndices(Builder& builder, Value* indices, const Expr& extent,
     for (int64_t i = 0; i < *count; ++i) data.SetInt(i, i);
     numbers = builder.Constant(std::move(data));
   } else {
-    numbers = builder.Make(OpKind::kRange, {},
-                           {{"start", int64_t{0}},
-                            {"delta", int64_t{1}},
-                            {"length", Exprs{extent}},
-                            {"dtype", Dtype::kI64}},
-                           name + "_numbers");
+    numbers = NumbersBelow(builder, extent, Dtype::kI64, name + "_numbers");
   }
   return builder.Make(OpKind::kGather, {numbers, indices}, {{"axis", int64_t{0}}},
                       name + "_inside");

@@ -7,6 +7,9 @@ namespace fusec {
 // Whether a value depends on constants alone, so that it can be computed at compile time.
 bool DependsOnConstants(const Value* value);
 
+// The numbers 0 .. count - 1.
+Value* NumbersBelow(Builder& builder, const Expr& count, Dtype dtype, const std::string& name);
+
 // Indices of `extent` places as numbers from 0; an index out of range fails the run. They can be
 // folded if the indices and the extent are constant.
 Value* CheckedIndices(Builder& builder, Value* indices, const Expr& extent,

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "compiler/ir/sorted_parts.h"
-#include "passes/graph_edit.h"
+#include "passes/checked_indices.h"
 
 namespace fusec {
 
@@ -36,12 +36,7 @@ Result<SortedVectors> SortByDigits(const Node& top_k, const Ranges& ranges, Buil
   const std::string& name = top_k.result()->name;
   Value* numbers = top_k.operand(0);
   const Expr& count = numbers->type.shape[0];
-  Value* places = builder.Make(OpKind::kRange, {},
-                               {{"start", int64_t{0}},
-                                {"delta", int64_t{1}},
-                                {"length", Exprs{count}},
-                                {"dtype", Dtype::kI32}},
-                               name + "_places");
+  Value* places = NumbersBelow(builder, count, Dtype::kI32, name + "_places");
   const auto running = [&](Value* counts, int64_t axis) {
     return builder.Make(OpKind::kCumSum, {counts},
                         {{"axis", axis}, {"exclusive", int64_t{1}}, {"reverse", int64_t{0}}},

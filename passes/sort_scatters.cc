@@ -56,13 +56,6 @@ class Rewrite {
     return builder_.Make(kind, std::move(operands), std::move(attributes), name() + "_" + hint);
   }
   Value* Integer(double value) { return builder_.Scalar(Dtype::kI64, value); }
-  Value* Numbers(const Expr& count, const std::string& hint) {
-    return Make(Kind::kRange, {}, hint,
-                {{"start", int64_t{0}},
-                 {"delta", int64_t{1}},
-                 {"length", Exprs{count}},
-                 {"dtype", Dtype::kI64}});
-  }
 
   bool IsSupported() const {
     if (IsInPlace(node_) || how_ == "mul") return false;
@@ -251,7 +244,8 @@ class Rewrite {
     Shape of_line = shape;
     of_line.back() = 1;
     const Expr all = Product(of_line);
-    Value* first = Make(Kind::kMul, {Numbers(all, "line"), Size(lines.count)}, "first_of_line");
+    Value* line = NumbersBelow(builder_, all, Dtype::kI64, name() + "_line");
+    Value* first = Make(Kind::kMul, {line, Size(lines.count)}, "first_of_line");
     first = ReshapeTo(builder_, first, of_line, name() + "_first_of_line");
     const auto flat = [&](Value* bounds, const std::string& hint) {
       return ReshapeTo(builder_, Make(Kind::kAdd, {bounds, first}, hint), {all * lines.rows},

@@ -38,7 +38,7 @@ class DigitsPlanner : LineWriter {
     plan.launch_in_words = "one block per tile of numbers";
     builder_.Use("digits.cuh");
     auto& constants = builder_.expressions();
-    digits_ = constants.Constant("digits", int64_t{1} << node_.Int("bits"), "different ones");
+    digits_ = constants.Constant("digits", DigitCount(), "different ones");
     bits_ = constants.Constant("bits", node_.Int("bits"), "of a digit");
     shift_ = constants.Constant("shift", node_.Int("shift"), "the digit's lowest bit");
     tile_ = constants.Constant("tile", tile, "numbers of a block");
@@ -47,6 +47,7 @@ class DigitsPlanner : LineWriter {
     builder_.DefineVariable("tile", 0, tiles_ - 1);
   }
 
+  int64_t DigitCount() const { return int64_t{1} << node_.Int("bits"); }
   CExpr Digit(const CExpr& number) const {
     return Call(Template("DigitOf", {shift_, bits_}), {number});
   }
@@ -55,7 +56,7 @@ class DigitsPlanner : LineWriter {
   // second one reads a number at the local `place`; those of a warp are consecutive.
   void OpenDigits() {
     builder_.Open();
-    builder_.DefineVariable("digit", 0, (int64_t{1} << node_.Int("bits")) - 1);
+    builder_.DefineVariable("digit", 0, DigitCount() - 1);
   }
   void CloseDigits() {
     builder_.CloseFor(
@@ -164,7 +165,7 @@ class DigitsPlanner : LineWriter {
     builder_.AppendLet("begin",
                        Call(Template("BlockScan", {"SumOf"}), {"count", "total", "folds"}));
     builder_.Open(/*is_branch=*/true);
-    builder_.DefineVariable("digit", 0, (int64_t{1} << node_.Int("bits")) - 1);
+    builder_.DefineVariable("digit", 0, DigitCount() - 1);
     const Scalar first =
         lowering_.Evaluate(node_.operand(2), {Variable("digit"), Variable("tile")});
     builder_.Assign(CExpr("offsets")["digit"], first.value - "begin");

@@ -153,7 +153,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   // Behind all passes that change look-ups. The CPU needs no cache of rows in host memory.
   if (target == TargetKind::kGpu) passes.push_back("cache-tables");
   // Before sorts are split, and before look-ups and bags are fused with what makes their operands.
-  // Scatters to the same places share a sort, also if these have been in other shapes.
+  // Scatters to the same places share a sort, also if these have been in other shapes. Places that
+  // are constants are sorted at compile time.
   if (target == TargetKind::kGpu)
     Append(passes, {"sort-scatters", "canonicalize", "eliminate-common", "order-updates",
                     "canonicalize", "eliminate-common", "eliminate-dead-nodes", "fold-constants",
