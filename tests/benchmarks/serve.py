@@ -119,7 +119,7 @@ async def overhead(served, delay_ms, rows, calls=300):
     server = await started(served, "fusec", BatchOptions(max_delay_ms=delay_ms))
     request = HttpInfer(*body_of(server, rows))
     times, runs = [], []
-    lanes = list(server._loaded.batcher._idle)
+    lanes = list(server._loaded.batcher.lanes)
     for lane in lanes:  # measures the model's own time, in the lane where it runs
         lane._context = _timed(lane._context, runs)
     for _ in range(calls):

@@ -79,7 +79,7 @@ async def measure(server, port, pool, rows, seconds):
 async def measure_all(args, artifact):
     server = await started(Served(artifact, args.model, "cpu"), "fusec")
     if args.model_us is not None:
-        for lane in server._loaded.batcher._idle:
+        for lane in server._loaded.batcher.lanes:
             lane._context = sleeps(server._loaded.signature, args.model_us)
     port, found = free_port(), []
     direct = DirectServer(Gateway(OneModel(server), GatewayOptions()), DirectOptions(("127.0.0.1", port)), server)

@@ -31,9 +31,8 @@ for part in ${@:-torch keras serve}; do
       in_environment keras keras_cases "tensorflow-cpu==$TENSORFLOW_VERSION" "keras==$KERAS_VERSION" "tf2onnx==$TF2ONNX_VERSION" || status=1
       ;;
     serve)
-      in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_direct serve_listener serve_operations' "ray[serve]==$RAY_VERSION" \
-        "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" "httptools==$HTTPTOOLS_VERSION" \
-        || status=1
+      in_environment serve 'serve_ray serve_ray_shards serve_grpc serve_direct serve_operations' "ray[serve]==$RAY_VERSION" \
+        "tritonclient[http,grpc]==$TRITONCLIENT_VERSION" || status=1
       # Checks only that the benchmarks run; their figures would need an idle machine.
       for benchmark in serve serve_http; do
         "$deps/serve/bin/python" "$root/tests/benchmarks/$benchmark.py" --rows 1 --seconds 0.5 --rounds 1 || status=1

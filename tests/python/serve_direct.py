@@ -10,19 +10,25 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
 import fusec
 import numpy as np
 import serve_grpc
 import serve_ray
 import tritonclient.grpc
-from fusec.serve import BatchOptions, DirectOptions
+from fusec.serve import BatchOptions, DirectOptions, _tracing
 from fusec.serve._direct import DirectServer
 from fusec.serve._gateway import Gateway
+from fusec.serve._http_listener import Listener
 from fusec.serve._server import ModelServer
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from serve_ray import REPOSITORY, TOKEN, Client, Load, free_port, kill, make_artifacts, replicas_of, request, wait_until
 from support import artifact
 from test_serve_http import LocalBackend, body_of
+from test_serve_listener import lookup
 from tritonclient.utils import InferenceServerException
 
 
@@ -178,6 +184,35 @@ class Listening(unittest.IsolatedAsyncioTestCase):
             other = DirectServer(Gateway(LocalBackend({})), DirectOptions(grpc=taken.getsockname()))
             with self.assertRaises(RuntimeError):
                 await other.start()
+
+
+class Spans(unittest.IsolatedAsyncioTestCase):
+    """Of OpenTelemetry: each request has one, whether or not it is for the model of the replica."""
+
+    async def test_each_request_has_one(self):
+        exporter, provider = InMemorySpanExporter(), TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        server = ModelServer("lookup", artifact("lookup"), "cpu", BatchOptions(max_delay_ms=0))
+        await server.start()
+        self.addAsyncCleanup(server.close)
+        with (
+            unittest.mock.patch.object(_tracing.trace, "get_tracer_provider", lambda: provider),
+            unittest.mock.patch.object(_tracing, "_next_look", 0.0),
+            unittest.mock.patch.object(_tracing, "_is_seen", False),
+            unittest.mock.patch.object(_tracing, "_tracer", provider.get_tracer("fusec.serve")),
+        ):
+            for local in (server, None):
+                listener = Listener(Gateway(LocalBackend({"lookup": server})), local)
+                listener.start("127.0.0.1", 0)
+                for id in (1, 9, 1):
+                    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+                    writer.write(lookup(id))
+                    await reader.readline()
+                    writer.close()
+                await listener.close(10)
+        found = [(span.name, span.attributes["model"], span.status.is_ok, len(span.events)) for span in exporter.get_finished_spans()]
+        good, bad = ("fusec.infer", "lookup", True, 0), ("fusec.infer", "lookup", False, 1)
+        self.assertEqual(found, 2 * [good, bad, good])
 
 
 class CommandLine(unittest.TestCase):

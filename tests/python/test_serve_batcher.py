@@ -15,9 +15,8 @@ import unittest.mock
 import fusec
 import numpy as np
 from fusec.serve import BatchOptions, DeadlineExceeded, QueueFull, RequestError, Unavailable, _batcher
-from fusec.serve._batcher import Crowd, Lane
+from fusec.serve._batcher import Lane
 from fusec.serve._changes import Change
-from fusec.serve._exact_timer import ExactTimer
 from fusec.serve._server import ModelServer
 from fusec.serve._signature import OutputRows, Request, Signature, TensorSpec
 from support import FOLDER, artifact
@@ -39,66 +38,13 @@ class Stuck:
 
     def __init__(self, server):
         self.go, self.batches = threading.Event(), []
-        (lane,) = server._loaded.batcher._idle
+        (lane,) = server._loaded.batcher.lanes
         self._run, lane.run = lane.run, self
 
     def __call__(self, requests):
         self.batches.append(requests)
         self.go.wait(30)
         return self._run(requests)
-
-
-class Crowds(unittest.TestCase):
-    def test_all_are_as_many_as_there_were(self):
-        crowd = Crowd()
-        self.assertFalse(any(crowd.is_all(present, 0.1 * present) for present in range(1, 10)))  # nothing is known yet
-        for now in (1.2, 1.4):
-            self.assertFalse(crowd.is_all(8, now))
-            self.assertTrue(crowd.is_all(9, now))
-        self.assertTrue(crowd.is_all(12, 1.5))
-        self.assertFalse(crowd.is_all(11, 1.6))
-        self.assertFalse(crowd.is_all(12, 9.0))  # that is long ago
-
-
-class ExactTimers(unittest.IsolatedAsyncioTestCase):
-    async def test_a_start_rings_once(self):
-        rang = []
-        timer = ExactTimer(lambda: rang.append(time.perf_counter()))
-        self.addCleanup(timer.close)
-        start = time.perf_counter()
-        timer.start(0.0004)
-        self.assertTrue(timer.is_set)
-        while not rang:
-            await asyncio.sleep(0)
-        self.assertGreaterEqual(rang[0] - start, 0.0004)
-        self.assertFalse(timer.is_set)
-        await asyncio.sleep(0.005)
-        self.assertEqual(len(rang), 1)
-        timer.start(-1)  # the time is over
-        while len(rang) < 2:
-            await asyncio.sleep(0)
-
-    async def test_only_the_last_start_rings(self):
-        rang = []
-        timer = ExactTimer(lambda: rang.append(1))
-        self.addCleanup(timer.close)
-        timer.start(0.0001)
-        time.sleep(0.001)  # it rings, and the loop cannot see that yet
-        timer.start(0.02)
-        await asyncio.sleep(0.005)
-        self.assertEqual((rang, timer.is_set), ([], True))
-        timer.stop()
-        await asyncio.sleep(0.03)
-        self.assertEqual((rang, timer.is_set), ([], False))
-
-    async def test_a_closed_timer_leaves_nothing(self):
-        before = len(os.listdir("/proc/self/fd"))
-        timer = ExactTimer(lambda: self.fail("a closed timer rings"))
-        timer.start(0.001)
-        timer.close()
-        timer.close()
-        await asyncio.sleep(0.003)
-        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
 
 
 class Batches(unittest.IsolatedAsyncioTestCase):
@@ -245,20 +191,20 @@ class Batches(unittest.IsolatedAsyncioTestCase):
 
     async def test_nobody_waits_when_all_have_asked(self):
         """A batch starts before the delay is over once all waiting clients have sent a request; with few clients, the delay applies."""
-        server, request = await self.served(artifact("sum"), BatchOptions(max_delay_ms=100)), {"x": np.ones((1, 4), np.float32)}
+        with unittest.mock.patch.object(_batcher, "_LATELY_S", 0.25):
+            server, request = await self.served(artifact("sum"), BatchOptions(max_delay_ms=100)), {"x": np.ones((1, 4), np.float32)}
 
         async def seconds(clients):
             start = time.perf_counter()
             await asyncio.gather(*(server.predict(request) for _ in range(clients)))
             return time.perf_counter() - start
 
-        with unittest.mock.patch.object(_batcher, "_LATELY_S", 0.25):
-            rounds = [await seconds(12) for _ in range(40)]
-            self.assertGreater(rounds[0], 0.09)
-            self.assertLess(sorted(rounds[10:])[15], 0.05)
-            self.assertGreater(await seconds(3), 0.09)
-            await asyncio.sleep(0.6)
-            self.assertGreater(await seconds(12), 0.09)
+        rounds = [await seconds(12) for _ in range(40)]
+        self.assertGreater(rounds[0], 0.09)
+        self.assertLess(sorted(rounds[10:])[15], 0.05)
+        self.assertGreater(await seconds(3), 0.09)
+        await asyncio.sleep(0.6)
+        self.assertGreater(await seconds(12), 0.09)
         self.assertLess(server.statistics().runs, 46)
 
     async def test_a_request_that_is_answered_is_not_kept(self):
@@ -308,7 +254,7 @@ class Batches(unittest.IsolatedAsyncioTestCase):
 
     async def test_a_failure_of_the_model_is_told_and_looked_into(self):
         server = await self.served(artifact("sum"), BatchOptions(max_delay_ms=0, lanes=1))
-        (lane,) = server._loaded.batcher._idle
+        (lane,) = server._loaded.batcher.lanes
         context, lane._context = lane._context, unittest.mock.Mock(side_effect=fusec.NoDevice("the GPU is lost"))
         with self.assertLogs("fusec.serve", "ERROR"), self.assertRaisesRegex(RequestError, "the model failed: the GPU is lost") as caught:
             await server.predict({"x": np.zeros((1, 4), np.float32)})

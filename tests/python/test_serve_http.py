@@ -27,7 +27,7 @@ TOKEN = {"authorization": "Bearer secret"}
 def body_of(inputs, binary=True, **more):
     """The body of a request, and its headers."""
     entries, parts = [], []
-    names = {"float32": "FP32", "int64": "INT64"}
+    names = {"float32": "FP32", "int32": "INT32", "int64": "INT64"}
     for name, array in inputs.items():
         entry = {"name": name, "datatype": names[array.dtype.name], "shape": array.shape}
         if binary:

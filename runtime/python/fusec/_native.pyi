@@ -65,4 +65,118 @@ class Model:
     @property
     def _dims(self) -> dict[str, tuple[int, int]]: ...
 
+class NumberedRequest:
+    """A request of Python's in a queue."""
+
+    def end(self) -> bool:
+        """Returns True for the caller that may answer it."""
+    @property
+    def is_done(self) -> bool: ...
+
+class BatchQueue:
+    """The waiting requests of a model."""
+
+    def __init__(
+        self, max_rows: int, max_sizes: Sequence[int], delay_s: float, max_waiting: int, can_join: bool, lately_s: float
+    ) -> None: ...
+    def push(self, number: int, key: int, rows: int, sizes: Sequence[int]) -> NumberedRequest | None:
+        """Puts in a request with this number; None if the queue is full or closed."""
+    def take(self) -> list[int] | PlannedBatch | None:
+        """Waits for the next batch: numbers, or planned requests; None if the queue is closed and empty."""
+    def finish(self, requests: int) -> None:
+        """That many requests of batches no longer run."""
+    def close(self) -> None: ...
+    @property
+    def is_closed(self) -> bool: ...
+    def __len__(self) -> int: ...
+
+class Plans:
+    """What HttpServer has to know of requests to answer them. An offset and a size in bytes stand for each input."""
+
+    def add(
+        self,
+        json: bytes,
+        key: int,
+        rows: int,
+        sizes: Sequence[int],
+        data_size: int,
+        inputs: Sequence[tuple[int, int]],
+        bools: Sequence[tuple[int, int]],
+        adapter_at: int | None,
+        timeout_ms: float,
+        around_version: tuple[bytes, bytes],
+        outputs: Sequence[tuple[int, bytes]],
+        output_rows: Sequence[int],
+        may_be_compressed: bool,
+    ) -> None: ...
+
+class Durations:
+    @property
+    def counts(self) -> list[int]: ...
+    @property
+    def sum(self) -> float: ...
+
+class AnsweredRequests:
+    @property
+    def requests(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def waits(self) -> Durations: ...
+    @property
+    def wholes(self) -> Durations: ...
+
+class PlannedBatch:
+    """Planned requests that run together. `answer` and `refuse` make the answers, which `send` sends."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def key(self) -> int: ...
+    def __len__(self) -> int: ...
+    def input_bytes(self, input: int) -> int: ...
+    def join(self, arrays: Sequence[Any]) -> None:
+        """Copies the inputs of all requests to these arrays of bytes."""
+    def halves(self) -> tuple[PlannedBatch, PlannedBatch]: ...
+    def answer(self, version: str, results: Sequence[tuple[Any, Sequence[int]]], bounds: Sequence[float]) -> AnsweredRequests:
+        """`results` are the bytes of each result, and the dims behind its first; `bounds` those of the durations, in seconds."""
+    def refuse(self, status: int, json: bytes, bounds: Sequence[float]) -> AnsweredRequests: ...
+    def send(self) -> None: ...
+
+class HttpRequest:
+    """A request that Python answers."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def headers(self) -> list[tuple[str, str]]: ...
+    def header(self, name: str) -> str:
+        """The last header with this name in lower case, or ""."""
+    @property
+    def body(self) -> bytes: ...
+    def answer(self, status: int, head: bytes, body: bytes) -> None:
+        """`head` has the lines of the headers."""
+
+class HttpServer:
+    """An HTTP/1.1 server with one thread, which takes over a listening socket."""
+
+    def __init__(self, listening: int, max_body_bytes: int, body_timeout_s: float, answer_timeout_ms: float) -> None: ...
+    def fileno(self) -> int:
+        """A descriptor that can be read when events wait."""
+    def take_events(self) -> tuple[list[HttpRequest], list[HttpRequest], list[tuple[int, float]]]:
+        """The requests that have arrived for Python, those whose clients have hung up, and the statuses and seconds of planned requests
+        that no batch has answered."""
+    def set_model(self, target: str, queue: BatchQueue, plans: Plans) -> None:
+        """Requests to this path that match a plan go to the queue."""
+    def unset_model(self) -> None: ...
+    def close_idle(self) -> None:
+        """Refuses new connections, and closes those that are idle."""
+    @property
+    def connections(self) -> int: ...
+    @property
+    def is_closing(self) -> bool: ...
+    def stop(self) -> None: ...
+
 def version() -> str: ...

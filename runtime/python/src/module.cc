@@ -7,6 +7,7 @@
 #include "runtime/python/src/host_tensor.h"
 #include "runtime/python/src/model.h"
 #include "runtime/python/src/process.h"
+#include "runtime/python/src/serving.h"
 
 NB_MODULE(_native, module) {
   using namespace fusec::python;
@@ -20,6 +21,7 @@ NB_MODULE(_native, module) {
   WatchForks();
   HostTensor::Declare(module);
   DeclareModel(module);
+  DeclareServing(module);
   module.def("version", [] { return fusec_version(); });
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(ShutDown));
 }

@@ -21,6 +21,11 @@ std::atomic<int> calls{0};  // the number of WithoutGil objects
 std::atomic<bool> is_ending{false};
 std::atomic<unsigned long> ending_thread{0};
 
+// Whether this thread must not return to the interpreter, because another one ends that.
+bool MustWait() {
+  return is_ending.load() && ending_thread.load() != PyThread_get_thread_ident();
+}
+
 void AfterForkInChild() {
   fork_count.fetch_add(1);
   if (has_run.exchange(false)) parent_has_run.store(true);
@@ -52,7 +57,7 @@ void CheckMayLoad(const char* device) {
 }
 
 WithoutGil::WithoutGil() {
-  const bool must_wait = is_ending.load() && ending_thread.load() != PyThread_get_thread_ident();
+  const bool must_wait = MustWait();
   if (!must_wait) calls.fetch_add(1);
   state_ = PyEval_SaveThread();
   while (must_wait) pause();
@@ -61,6 +66,13 @@ WithoutGil::WithoutGil() {
 WithoutGil::~WithoutGil() {
   PyEval_RestoreThread(static_cast<PyThreadState*>(state_));
   calls.fetch_sub(1);
+}
+
+WithoutGilWhileIdle::WithoutGilWhileIdle() : state_(PyEval_SaveThread()) {}
+
+WithoutGilWhileIdle::~WithoutGilWhileIdle() {
+  while (MustWait()) pause();
+  PyEval_RestoreThread(static_cast<PyThreadState*>(state_));
 }
 
 void ShutDown() {

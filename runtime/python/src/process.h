@@ -36,6 +36,18 @@ class WithoutGil {
   void* state_;
 };
 
+// The same for a thread that only waits for something to do. The end of the interpreter does not wait
+// for it: it waits in the destructor until the process exits.
+class WithoutGilWhileIdle {
+ public:
+  WithoutGilWhileIdle();
+  ~WithoutGilWhileIdle();
+  WithoutGilWhileIdle(const WithoutGilWhileIdle&) = delete;
+
+ private:
+  void* state_;
+};
+
 // Called when the interpreter begins to end: waits until no thread is within WithoutGil.
 void ShutDown();
 

@@ -4,26 +4,26 @@ batch while the next one is gathered."""
 from __future__ import annotations
 
 import asyncio
-import collections
-import concurrent.futures
+import functools
+import itertools
 import logging
 import math
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from fusec import BadInput
-from fusec.serve._errors import DeadlineExceeded, QueueFull, RequestError, Unavailable
-from fusec.serve._exact_timer import ExactTimer
-from fusec.serve._metrics import Metrics
+from fusec import BadInput, _native
+from fusec.serve._errors import DeadlineExceeded, QueueFull, RequestError, Unavailable, error_json
+from fusec.serve._metrics import SECONDS, Metrics
 from fusec.serve._signature import Request, Signature
 from fusec.serve._statistics import Run
 
 logger = logging.getLogger("fusec.serve")
-_LATELY_S = 1.0
-_MANY = 8  # waiting requests from which Crowd draws conclusions
+_LATELY_S = 1.0  # how long the most requests at the same time are remembered
+_MOST_KEYS = 4096
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,16 @@ class BatchOptions:
     max_queue: int = 1024  # the most waiting requests; one more gets 429
     lanes: int = 2  # batches that run at the same time
     timeout_ms: float = 0.0  # timeout of requests that do not state one; 0 for no limit
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What has become of planned requests that ran together."""
+
+    said: _native.AnsweredRequests
+    run: Run | None  # None if they were refused
+    status: int = 200
+    failed: Exception | None = None  # why the model failed
 
 
 class Lane:
@@ -56,10 +66,9 @@ class Lane:
         try:
             inputs = self._inputs(requests)
             joined = time.perf_counter_ns()
-            results = self._context(*inputs)
+            results = self._results(inputs)
             computed = time.perf_counter_ns()
-            results = results if isinstance(results, tuple) else (results,)
-            answers = [list(results)] if len(requests) == 1 else list(self._signature.split(results, requests))
+            answers = [results] if len(requests) == 1 else list(self._signature.split(results, requests))
             split = time.perf_counter_ns()
             rows = sum(request.rows for request in requests)
             self.runs.append(Run(rows, len(requests), joined - start, computed - joined, split - computed))
@@ -71,6 +80,52 @@ class Lane:
                 return [RequestError(str(error))]
             middle = len(requests) // 2
             return self._run(requests[:middle]) + self._run(requests[middle:])
+
+    def _results(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        results = self._context(*inputs)
+        return list(results) if isinstance(results, tuple) else [results]
+
+    def run_planned(
+        self,
+        batch: _native.PlannedBatch,
+        shapes: Sequence[tuple[int, ...]],
+        version: int,
+        done: Callable[[_native.PlannedBatch, Answered], None],
+    ) -> None:
+        """Runs a batch of planned requests. `shapes` are the dims behind the first of each input. `done` is called with each part of the
+        batch that ran together, which is then sent."""
+        start = time.perf_counter_ns()
+        try:
+            inputs = self._planned_inputs(batch, shapes)
+            joined = time.perf_counter_ns()
+            results = [np.ascontiguousarray(result) for result in self._results(inputs)]
+            computed = time.perf_counter_ns()
+            said = batch.answer(str(version), [(result.reshape(-1).view(np.uint8), result.shape[1:]) for result in results], SECONDS)
+            split = time.perf_counter_ns()
+            done(batch, Answered(said, Run(batch.rows, len(batch), joined - start, computed - joined, split - computed)))
+        except BadInput as error:
+            if len(batch) == 1:
+                done(batch, self._refused(batch, RequestError(str(error))))
+                return
+            for half in batch.halves():
+                self.run_planned(half, shapes, version, done)
+        except RequestError as error:  # raised if shards do not answer
+            done(batch, self._refused(batch, error))
+        except Exception as error:
+            done(batch, self._refused(batch, RequestError(f"the model failed: {error}", 500), error))
+
+    def _refused(self, batch: _native.PlannedBatch, error: RequestError, failed: Exception | None = None) -> Answered:
+        said = batch.refuse(error.status, error_json(error), SECONDS)
+        return Answered(said, None, error.status, failed)
+
+    def _planned_inputs(self, batch: _native.PlannedBatch, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+        inputs = []
+        for i, (spec, shape) in enumerate(zip(self._signature.inputs, shapes)):
+            size = math.prod(shape) * spec.dtype.itemsize
+            rows = batch.input_bytes(i) // size if size else batch.rows
+            inputs.append(self._array(i, (rows, *shape), spec.dtype))
+        batch.join([array.reshape(-1).view(np.uint8) for array in inputs])
+        return inputs
 
     def _inputs(self, requests: Sequence[Request]) -> list[np.ndarray]:
         first = requests[0]
@@ -95,24 +150,6 @@ class Lane:
         return self._memory[i][:count].view(dtype).reshape(shape)
 
 
-class Crowd:
-    """Tracks how many requests waited or ran at the same time recently. If each client waits for its answer before it sends the next
-    request, and there are as many requests as recently, then all clients have sent theirs, and the next batch need not be delayed. A small
-    number of requests allows no such conclusion."""
-
-    def __init__(self) -> None:
-        self._end, self._most, self._most_before = 0.0, 0, 0
-
-    def is_all(self, present: int, now: float) -> bool:
-        """Records the number of requests that wait or run, and returns whether these are all that can be expected."""
-        if now >= self._end:
-            self._most_before = self._most if now < self._end + _LATELY_S else 0
-            self._end, self._most = now + _LATELY_S, 0
-        if present > self._most:
-            self._most = present
-        return present >= self._most_before >= _MANY and present >= self._most
-
-
 Deliver = Callable[[list[np.ndarray] | Exception, int], None]
 
 
@@ -120,16 +157,25 @@ class Waiting:
     """A request in the queue. `deliver` is called once in the event loop, with its results or its error and the version of the model that
     computed them. It is not called for a request that was cancelled."""
 
-    __slots__ = ("request", "deliver", "since", "is_done", "timer")
+    __slots__ = ("request", "deliver", "since", "timer", "queued", "forget")
 
     def __init__(self, request: Request, deliver: Deliver):
-        self.request, self.since, self.is_done = request, time.perf_counter(), False
+        self.request, self.since = request, time.perf_counter()
         self.deliver: Deliver | None = deliver
         self.timer: asyncio.TimerHandle | None = None  # for its deadline
+        self.queued: _native.NumberedRequest | None = None
+        self.forget: Callable[[], Any] = lambda: None
+
+    @property
+    def is_done(self) -> bool:
+        return self.deliver is None
 
     def cancel(self) -> None:
         """Removes the request from the queue before it is run; if its batch runs already, its results are dropped."""
-        self.is_done, self.deliver = True, None  # breaks a possible reference cycle, so that the memory is freed at once
+        if self.queued is not None:
+            self.queued.end()
+        self.forget()
+        self.deliver = None  # breaks a possible reference cycle, so that the memory is freed at once
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -145,26 +191,32 @@ class Waiting:
 
 
 class Batcher:
-    """Answers requests in batches. Everything except the lanes runs in callbacks of one event loop; a request has no task.
+    """Answers requests in batches. Its lanes are threads that take batches from the queue, and everything else runs in callbacks of one event
+    loop; a request has no task. HTTP requests that match a plan of `plans` are put into the queue by the server that reads them.
 
     `version` is called when a batch begins; its result is delivered with the results of the batch.
     """
 
     def __init__(self, model: Any, signature: Signature, options: BatchOptions, metrics: Metrics, version: Callable[[], int] = lambda: 0):
         self._signature, self._options, self._metrics, self._version = signature, options, metrics, version
-        self._idle = [Lane(model, signature) for _ in range(options.lanes)]
-        self._threads = concurrent.futures.ThreadPoolExecutor(options.lanes, "fusec-lane")
-        self._queue: collections.deque[Waiting] = collections.deque()
-        self._queued_rows, self._running_requests, self._crowd = 0, 0, Crowd()
-        self._is_due = False  # whether a look at the queue is scheduled for this turn of the loop
-        self._timer: ExactTimer | None = None  # for the next look, when the first request has waited long enough
         # The upper bounds of joined dims; that of row_dim is omitted if max_rows is the tighter limit.
         limits = {name: signature.dims[name][1] for name in signature.joined}
-        self._limits = [(name, most) for name, most in limits.items() if name != signature.row_dim or most < options.max_rows]
+        limits = {name: most for name, most in limits.items() if name != signature.row_dim or most < options.max_rows}
+        self._limited = tuple(limits)
+        self.queue = _native.BatchQueue(
+            options.max_rows, list(limits.values()), options.max_delay_ms / 1000, options.max_queue, signature.can_join, _LATELY_S
+        )
+        self.plans = _native.Plans()
+        self._loop = asyncio.get_running_loop()
+        self._numbers, self._waiting = itertools.count(), dict[int, Waiting]()
+        self._keys, self._shapes = dict[Any, int](), dict[int, list[tuple[int, ...]]]()
         has_slots = getattr(model, "adapter_slots", 0) > 0
-        self._adapters = next((i for i, spec in enumerate(signature.inputs) if has_slots and spec.name == "adapter_id"), None)
-        self._is_closed = False
+        self.adapters = next((i for i, spec in enumerate(signature.inputs) if has_slots and spec.name == "adapter_id"), None)
         self.has_failed = False  # whether a batch has failed through no fault of its requests since the last health check
+        self.lanes = [Lane(model, signature) for _ in range(options.lanes)]
+        self._threads = [threading.Thread(target=self._serve, args=(lane,), name="fusec-lane", daemon=True) for lane in self.lanes]
+        for thread in self._threads:
+            thread.start()
 
     async def submit(self, request: Request, timeout_ms: float | None = None) -> tuple[list[np.ndarray], int]:
         """Runs a request; returns its results in the model's order, and the version of the model that computed them."""
@@ -182,126 +234,96 @@ class Batcher:
 
     def begin(self, request: Request, deliver: Deliver, timeout_ms: float | None = None) -> Waiting:
         """Puts a request into the queue. Raises RequestError if the queue is full or closed."""
-        if self._is_closed:
-            raise Unavailable("the model is being unloaded")
-        if len(self._queue) >= self._options.max_queue:
-            self._queue = collections.deque(waiting for waiting in self._queue if not waiting.is_done)
-            self._queued_rows = sum(waiting.request.rows for waiting in self._queue)
-        if len(self._queue) >= self._options.max_queue:
-            raise QueueFull(f"{len(self._queue)} requests wait already")
-        waiting = Waiting(request, deliver)
-        self._queue.append(waiting)
-        self._queued_rows += request.rows
-        self._metrics.queued = len(self._queue)
+        number = next(self._numbers)
+        waiting = self._waiting[number] = Waiting(request, deliver)  # before a lane may take it
+        queued = self.queue.push(number, self._key(request.key), request.rows, self.limited_sizes(request))
+        if queued is None:
+            del self._waiting[number]
+            closed, full = "the model is being unloaded", f"{len(self.queue)} requests wait already"
+            raise Unavailable(closed) if self.queue.is_closed else QueueFull(full)
+        waiting.queued, waiting.forget = queued, functools.partial(self._waiting.pop, number, None)
         limit = timeout_ms or self._options.timeout_ms
         if limit:
-            waiting.timer = asyncio.get_running_loop().call_later(limit / 1000, self._expire, waiting, limit)
-        is_all = self._crowd.is_all(len(self._queue) + self._running_requests, waiting.since)
-        if self._idle and (is_all or not self._is_delayed() or self._queued_rows >= self._options.max_rows):
-            self._look_soon()
+            waiting.timer = self._loop.call_later(limit / 1000, self._expire, waiting, limit)
         return waiting
+
+    def _key(self, key: Any) -> int:
+        """A number that stands for a key of requests; equal numbers stand for equal keys."""
+        if len(self._keys) >= _MOST_KEYS:
+            self._keys.clear()  # numbers are not used again
+        found = self._keys.get(key)
+        if found is None:
+            found = self._keys[key] = next(self._numbers)
+        return found
+
+    def planned_key(self, key: Any, shapes: list[tuple[int, ...]]) -> int:
+        """The same for planned requests, which share no run with others. `shapes` are the dims behind the first of each input."""
+        found = self._key(("planned", key))
+        self._shapes[found] = shapes
+        return found
+
+    def limited_sizes(self, request: Request) -> list[int]:
+        return [request.sizes[name] for name in self._limited]
 
     def _expire(self, waiting: Waiting, limit: float) -> None:
         waiting.end(DeadlineExceeded(f"no answer within {limit:g} ms"), 0)
 
     async def close(self) -> None:
         """Refuses new requests, and returns when the accepted ones have been answered."""
-        self._is_closed = True
-        self._look_soon()
-        while self._queue or self._running_requests:
+        self.queue.close()
+        while any(thread.is_alive() for thread in self._threads):
             await asyncio.sleep(0.005)
-        if self._timer is not None:
-            self._timer.close()
-        self._threads.shutdown(wait=False)
+        await asyncio.sleep(0)  # the last answers are delivered
 
-    def _is_delayed(self) -> bool:
-        return self._timer is not None and self._timer.is_set
+    # ---- lanes ----
 
-    def _look_soon(self) -> None:
-        """Schedules a look at the queue after this turn of the loop, which may read more requests."""
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._look)
-
-    def _look(self) -> None:
-        """Starts the batches that can be started, and schedules the next look."""
-        self._is_due = False
-        if self._timer is not None:
-            self._timer.stop()
-        while self._drop_cancelled() and self._idle:
-            now = time.perf_counter()
-            wait = self._queue[0].since + self._options.max_delay_ms / 1000 - now
-            if wait > 0 and self._queued_rows < self._options.max_rows and self._may_grow(now):
-                if self._timer is None:
-                    self._timer = ExactTimer(self._look)
-                self._timer.start(wait)
-                return
-            self._start(self._take())
-
-    def _may_grow(self, now: float) -> bool:
-        """Whether more requests may come that could share a run with the waiting ones."""
-        is_all = self._crowd.is_all(len(self._queue) + self._running_requests, now)
-        return self._signature.can_join and not self._is_closed and not is_all
-
-    def _drop_cancelled(self) -> bool:
-        """Drops cancelled requests at the front, and returns whether another request waits."""
-        while self._queue and self._queue[0].is_done:
-            self._queued_rows -= self._queue.popleft().request.rows
-        self._metrics.queued = len(self._queue)
-        return bool(self._queue)
-
-    def _take(self) -> list[Waiting]:
-        """Takes the first request, and the later ones that may share its run and fit into it."""
-        first = self._queue.popleft()
-        batch, left, left_rows = [first], collections.deque(), 0
-        key, rows, most = first.request.key, first.request.rows, self._options.max_rows
-        sizes = dict(first.request.sizes)
-        for waiting in self._queue:
-            if waiting.is_done:
-                continue
-            request = waiting.request
-            if request.key == key and rows + request.rows <= most and self._grows(sizes, request):
-                batch.append(waiting)
-                rows += request.rows
+    def _serve(self, lane: Lane) -> None:
+        while (taken := self.queue.take()) is not None:
+            if isinstance(taken, list):
+                self._run(lane, taken)
             else:
-                left.append(waiting)
-                left_rows += request.rows
-        self._queue, self._queued_rows = left, left_rows
-        self._metrics.queued = len(left)
-        return batch
+                self._run_planned(lane, taken)
 
-    def _grows(self, sizes: dict[str, int], request: Request) -> bool:
-        """Adds the sizes of a request to those of a batch if they fit; returns whether they do."""
-        if any(sizes[name] + request.sizes[name] > most for name, most in self._limits):
-            return False
-        for name, _ in self._limits:
-            sizes[name] += request.sizes[name]
-        return True
-
-    def _start(self, batch: list[Waiting]) -> None:
-        loop = asyncio.get_running_loop()
+    def _run(self, lane: Lane, numbers: list[int]) -> None:
+        found = [self._waiting.pop(number, None) for number in numbers]
+        batch = [waiting for waiting in found if waiting is not None]  # the others were cancelled
         # Rows with equal adapters side by side are computed faster (runtime/README.md has figures).
-        if self._adapters is not None and len(batch) > 1:
-            batch.sort(key=lambda waiting: int(waiting.request.arrays[self._adapters].flat[0]))
-        lane, version, start = self._idle.pop(), self._version(), time.perf_counter()
-        requests = [waiting.request for waiting in batch]
-        self._running_requests += len(batch)
+        if self.adapters is not None and len(batch) > 1:
+            batch.sort(key=lambda waiting: int(waiting.request.arrays[self.adapters].flat[0]))
+        version, start = self._version(), time.perf_counter()
+        failed, answers = None, []
+        try:
+            answers = lane.run([waiting.request for waiting in batch]) if batch else []
+        except Exception as error:
+            failed = error
+        self.queue.finish(len(numbers))
+        self._loop.call_soon_threadsafe(self._answer, batch, answers, failed, version, start, lane.runs)
 
-        def run() -> None:
-            failed, answers = None, []
-            try:
-                answers = lane.run(requests)
-            except Exception as error:
-                failed = error
-            loop.call_soon_threadsafe(finish, answers, failed)
+    def _run_planned(self, lane: Lane, batch: _native.PlannedBatch) -> None:
+        start, whole = time.perf_counter(), (batch.rows, len(batch))
 
-        def finish(answers: list[list[np.ndarray] | Exception], failed: Exception | None) -> None:
-            self._idle.append(lane)
-            self._running_requests -= len(batch)
-            self._look_soon()
-            self._answer(batch, answers, failed, version, start, lane.runs)
+        def done(part: _native.PlannedBatch, answered: Answered) -> None:
+            nonlocal whole
+            self.queue.finish(len(part))
+            noted, whole = whole, (0, 0)  # the batch is counted once, before its first answers
+            self._loop.call_soon_threadsafe(self._note_planned, answered, *noted, time.perf_counter() - start)
+            part.send()
 
-        self._threads.submit(run)
+        lane.run_planned(batch, self._shapes[batch.key], self._version(), done)
+
+    def _note_planned(self, answered: Answered, rows: int, requests: int, seconds: float) -> None:
+        metrics, said = self._metrics, answered.said
+        if answered.failed is not None:
+            self.has_failed = True
+            logger.error("a batch failed: %s", answered.failed)
+        if requests:
+            metrics.note_batch(rows, requests, seconds)
+        metrics.wait_seconds.add(said.waits.counts, said.waits.sum)
+        metrics.note_requests(answered.status, said.requests, said.wholes.counts, said.wholes.sum)
+        metrics.refused_inputs += said.requests * (answered.status == 400)
+        if answered.run is not None:
+            metrics.statistics.note_run(answered.run)
+            metrics.statistics.note_answers(said.requests, said.rows, round(1e9 * said.waits.sum), answered.run)
 
     def _answer(
         self,

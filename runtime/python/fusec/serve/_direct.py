@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import socket
-
 import grpc
 
 from fusec.serve._gateway import DirectOptions, Gateway
 from fusec.serve._grpc import GrpcGateway, add_to_server
-from fusec.serve._http_listener import BACKLOG, Listener
+from fusec.serve._http_listener import Listener
 from fusec.serve._server import ModelServer
 
 _GRACE_S = 10  # the time for answering requests that were read when the replica stops
@@ -26,9 +24,8 @@ class DirectServer:
     async def start(self) -> None:
         """Begins to listen. Raises OSError or RuntimeError if another program uses the port."""
         if self._options.http is not None:
-            listening = _shared_socket(*self._options.http)
             self._http = Listener(self._gateway, self._local)
-            await self._http.start(listening)
+            self._http.start(*self._options.http)
         if self._options.grpc is not None:
             host, port = self._options.grpc
             limit = self._gateway.options.max_body_bytes
@@ -48,18 +45,3 @@ class DirectServer:
             await self._http.close(_GRACE_S)
         if self._grpc is not None:
             await self._grpc.stop(_GRACE_S)
-
-
-def _shared_socket(host: str, port: int) -> socket.socket:
-    (family, kind, protocol, _, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    listening = socket.socket(family, kind, protocol)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listening.bind(address)
-        listening.listen(BACKLOG)
-    except OSError:
-        listening.close()
-        raise
-    listening.setblocking(False)
-    return listening

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 
 class RequestError(Exception):
     """A request that fails with an HTTP status and one line that says why."""
@@ -44,3 +46,8 @@ class DeadlineExceeded(RequestError):
     """The request was not answered within its timeout."""
 
     status = 504
+
+
+def error_json(error: RequestError) -> bytes:
+    """The body of the answer to a request that failed."""
+    return json.dumps({"error": " ".join(str(error).split())}).encode()

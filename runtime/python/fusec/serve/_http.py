@@ -12,13 +12,12 @@ from typing import Any, Awaitable, Callable, Mapping
 
 from fusec.serve import _http_protocol, _metrics
 from fusec.serve._changes import Change
-from fusec.serve._errors import NotFound, RequestError
+from fusec.serve._errors import NotFound, RequestError, error_json
 from fusec.serve._gateway import Gateway
-from fusec.serve._http_protocol import HEADER_LENGTH, Answer, HttpInfer, parse_json
+from fusec.serve._http_protocol import HEADER_LENGTH, MIN_COMPRESSED, Answer, HttpInfer, parse_json
 from fusec.serve._protocol import LARGE_BYTES, quoted
 
 logger = logging.getLogger("fusec.serve")
-_MIN_COMPRESSED = 1024  # bytes; a smaller answer is sent as it is
 
 
 class Disconnected(Exception):
@@ -213,12 +212,12 @@ def _slot(text: str) -> str:
 
 def refusal(error: RequestError) -> Response:
     """The answer to a request that failed."""
-    return _json({"error": " ".join(str(error).split())}, error.status)
+    return Response(error_json(error), error.status)
 
 
 def is_packed(body: bytes) -> bool:
     """Whether an answer is compressed if its client accepts that."""
-    return len(body) >= _MIN_COMPRESSED
+    return len(body) >= MIN_COMPRESSED
 
 
 async def packed(response: Response, accepted: str) -> Response:

@@ -19,6 +19,7 @@ from fusec.serve._protocol import Breaks, Infer, Result, quoted
 from fusec.serve._signature import TensorSpec
 
 HEADER_LENGTH = "inference-header-content-length"
+MIN_COMPRESSED = 1024  # bytes of an answer; a smaller one is sent as it is
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
 from fusec.serve._statistics import Statistics
 
@@ -55,6 +55,11 @@ class Histogram:
         self.counts[-1] += len(values) - done
         self.sum += sum(values)
 
+    def add(self, counts: Sequence[int], total: float) -> None:
+        """Adds values that were counted by the same bounds."""
+        self.counts = [mine + more for mine, more in zip(self.counts, counts)]
+        self.sum += total
+
     def samples(self, name: str) -> Iterable[tuple[str, dict[str, str], float]]:
         total = 0
         for bound, count in zip((*self.bounds, float("inf")), self.counts):
@@ -83,6 +88,14 @@ class Metrics:
         self.requests[status] = self.requests.get(status, 0) + 1
         self.request_seconds.note(seconds)
         self.statistics.note_request(status == 200, round(1e9 * seconds))
+
+    def note_requests(self, status: int, count: int, counts: Sequence[int], seconds: float) -> None:
+        """Adds requests with the same status, whose latencies were counted by `SECONDS`."""
+        if count == 0:
+            return
+        self.requests[status] = self.requests.get(status, 0) + count
+        self.request_seconds.add(counts, seconds)
+        (self.statistics.success if status == 200 else self.statistics.fail).note(round(1e9 * seconds), count)
 
     def settle(self) -> None:
         """Counts the requests of `answered_seconds` at once, after their batch was answered."""

@@ -3,13 +3,16 @@ differ. A plan holds the contents of the JSON, so that such a request costs only
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any, Sequence
 
 import numpy as np
 
 from fusec.serve import _protocol
+from fusec.serve._batcher import Batcher
 from fusec.serve._errors import RequestError
-from fusec.serve._http_protocol import Answer, HttpInfer, parse_json
+from fusec.serve._http_protocol import MIN_COMPRESSED, Answer, HttpInfer, parse_json
 from fusec.serve._protocol import Infer, Result
 from fusec.serve._signature import Request, Signature
 
@@ -34,6 +37,37 @@ class Plan:
         self._key = request.key if signature.has_shared_key else None
         self._header: tuple[Any, bytes] = (None, b"")  # key (version and shapes) and JSON of the last answer
 
+    def add_to(self, batcher: Batcher, model: str, text: bytes, request: Request) -> None:
+        """Lets the HTTP server put requests with this JSON into the queue of the batcher."""
+        signature, infer = self._signature, self._infer
+        outputs, size = [], len(text)
+        for i, _ in self.selected:
+            spec = signature.outputs[i]
+            head = json.dumps({"name": spec.name, "datatype": _protocol.DATATYPES[spec.dtype_name], "shape": []})
+            outputs.append((i, head.removesuffix("[]}").encode()))
+            dims = [request.sizes.get(dim, MIN_COMPRESSED) if isinstance(dim, str) else dim for dim in spec.shape[1:]]
+            size += math.prod(dims) * signature.output_rows[i].of(request.sizes) * spec.dtype.itemsize
+        identity = f', "id": {json.dumps(infer.id)}' if infer.id else ""
+        adapter_at = None if batcher.adapters is None else self._inputs[batcher.adapters][2]
+        batcher.plans.add(
+            json=text,
+            key=batcher.planned_key(request.key, [array.shape[1:] for array in request.arrays]),
+            rows=request.rows,
+            sizes=batcher.limited_sizes(request),
+            data_size=self.size,
+            inputs=[(offset, array.nbytes) for array, (_, _, offset) in zip(request.arrays, self._inputs)],
+            bools=[(self._inputs[i][2], request.arrays[i].nbytes) for i in self._bools],
+            adapter_at=adapter_at,
+            timeout_ms=self.timeout_ms or 0.0,
+            around_version=(
+                f'{{"model_name": {json.dumps(model)}, "model_version": "'.encode(),
+                f'"{identity}, "outputs": ['.encode(),
+            ),
+            outputs=outputs,
+            output_rows=[rows.of(request.sizes) for rows in signature.output_rows],
+            may_be_compressed=size >= MIN_COMPRESSED,
+        )
+
     def request(self, data: bytes, start: int) -> Request | None:
         """The request whose binary data begins there, as views; None if its data is wrong."""
         arrays = [np.ndarray(shape, dtype, data, start + offset) for shape, dtype, offset in self._inputs]
@@ -54,10 +88,10 @@ class Plan:
 
 
 class Plans:
-    """The plans of a loaded model, by their JSON."""
+    """The plans of a loaded model, by their JSON. Those of requests that need no more than to be joined are added to its batcher, too."""
 
-    def __init__(self, signature: Signature):
-        self._signature = signature
+    def __init__(self, signature: Signature, model: str = "", batcher: Batcher | None = None):
+        self._signature, self._model, self._batcher = signature, model, batcher
         self._plans: dict[bytes, Plan] = {}
 
     def plan(self, data: bytes, start: int, size: int, json_length: int) -> Plan | None:
@@ -76,9 +110,14 @@ class Plans:
         asked = HttpInfer(body, str(json_length))
         try:
             infer = asked.parse(self._signature.inputs)
-            plan = Plan(self._signature, infer, self._signature.request(infer.tensors))
+            request = self._signature.request(infer.tensors)
+            plan = Plan(self._signature, infer, request)
         except RequestError:
             return None
         entries = parse_json(body[:json_length]).get("inputs", [])
         are_binary = all("binary_data_size" in entry.get("parameters", {}) for entry in entries)
-        return plan if are_binary and plan.selected and all(binary for _, binary in plan.selected) else None
+        if not are_binary or not plan.selected or not all(binary for _, binary in plan.selected):
+            return None
+        if self._batcher is not None and self._signature.has_shared_key:
+            plan.add_to(self._batcher, self._model, body[:json_length], request)
+        return plan

@@ -118,7 +118,8 @@ class ModelServer(Replica):
             return model, signature
 
         model, signature = await asyncio.to_thread(load)
-        return _Loaded(model, signature, Batcher(model, signature, self.options, self.metrics, lambda: self.log.version), Plans(signature))
+        batcher = Batcher(model, signature, self.options, self.metrics, lambda: self.log.version)
+        return _Loaded(model, signature, batcher, Plans(signature, self.name, batcher))
 
     def _open(self, path: str) -> Any:
         return fusec.load(path, self._device)
@@ -142,6 +143,11 @@ class ModelServer(Replica):
     @property
     def is_ready(self) -> bool:
         return self._loaded is not None
+
+    @property
+    def batcher(self) -> Batcher | None:
+        """The batcher of the loaded model."""
+        return self._loaded.batcher if self._loaded is not None else None
 
     async def predict(self, tensors: Mapping[str, Any], timeout_ms: float | None = None) -> dict[str, np.ndarray]:
         """The outputs by name, for inputs by name. Raises RequestError."""
@@ -209,7 +215,7 @@ class ModelServer(Replica):
 
     def samples(self) -> list[tuple[str, dict[str, str], float]]:
         if self._loaded is not None:
-            model = self._loaded.model
+            model, self.metrics.queued = self._loaded.model, len(self._loaded.batcher.queue)
             caches = {table.name: model.table_cache(table.name) for table in model.tables}
             self.metrics.caches = {name: (cache.hits, cache.misses) for name, cache in caches.items() if cache.rows}
         self.metrics.version, self.metrics.resident_bytes = self.log.version, resident_bytes()

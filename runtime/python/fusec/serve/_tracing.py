@@ -14,19 +14,24 @@ else:
     _tracer = trace.get_tracer("fusec.serve")
 
 
-_LOOK_S = 0.25  # seconds between checks whether spans are recorded: a check takes 2 us, a whole request 20
+LOOK_S = 0.25  # seconds between checks whether spans are recorded: a check takes 2 us, a whole request 20
 _next_look, _is_seen = 0.0, False
+
+
+def is_recorded() -> bool:
+    """Whether spans are recorded."""
+    global _next_look, _is_seen
+    if trace is None:
+        return False
+    now = time.monotonic()
+    if now >= _next_look:
+        _next_look, _is_seen = now + LOOK_S, not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    return _is_seen
 
 
 def begin(name: str, **attributes: Any) -> Any:
     """Begins a span below the current one; returns None if spans are not recorded."""
-    global _next_look, _is_seen
-    if trace is None:
-        return None
-    now = time.monotonic()
-    if now >= _next_look:
-        _next_look, _is_seen = now + _LOOK_S, not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
-    return _tracer.start_span(name, attributes=attributes) if _is_seen else None
+    return _tracer.start_span(name, attributes=attributes) if is_recorded() else None
 
 
 def end(span: Any, error: BaseException | None = None) -> None:

@@ -1,23 +1,27 @@
-"""Tests connections of a replica that listens itself: how requests may arrive, what is rejected, and that a request without an asyncio task
-gets the same bytes as one with a task. nightly.sh runs it, in an environment with httptools; it needs no Ray."""
+"""Tests connections of a replica that listens itself: how requests may arrive, what is rejected, and that a request that the server answers
+without Python, or Python without an asyncio task, gets the same bytes as one with a task."""
 
 import asyncio
+import contextlib
 import gc
 import gzip
+import io
 import json
 import time
 import unittest
 import unittest.mock
 
+import fusec
 import numpy as np
-from fusec.serve import BatchOptions, GatewayOptions, _tracing
+from fusec.serve import BatchOptions, GatewayOptions
 from fusec.serve._changes import Change
-from fusec.serve._direct import DirectServer
-from fusec.serve._gateway import DirectOptions, Gateway
+from fusec.serve._gateway import Gateway
+from fusec.serve._http import HttpGateway
+from fusec.serve._http_listener import Exchange, Listener
 from fusec.serve._plans import Plans
 from fusec.serve._server import ModelServer
 from fusec.serve._signature import Request
-from support import artifact
+from support import FOLDER, ROOT, artifact
 from test_serve_http import HEADER_LENGTH, LocalBackend, body_of
 
 BINARY = {"binary_data_output": True}
@@ -43,6 +47,15 @@ def rows_of(answer):
     return np.frombuffer(body[int(headers[HEADER_LENGTH]) :], np.float32).reshape(-1, 2).tolist()
 
 
+def lora_artifact():
+    """An MLP with two slots for adapters."""
+    folder = FOLDER / "listener_lora"
+    if not folder.exists():
+        with contextlib.redirect_stderr(io.StringIO()):
+            fusec.compile(ROOT / "models/lora_mlp.ts.onnx", folder, target="cpu", cpu_level="native", adapters={"slots": 2, "rank": 5})
+    return folder
+
+
 class Connected(unittest.IsolatedAsyncioTestCase):
     options = BatchOptions(max_delay_ms=1)
 
@@ -58,12 +71,10 @@ class Connected(unittest.IsolatedAsyncioTestCase):
     async def listen(self, local):
         """A port with all models, of which `local` needs no tasks."""
         options = GatewayOptions(max_body_bytes=100_000, body_timeout_s=0.4, token="secret")
-        direct = DirectServer(Gateway(LocalBackend(self.servers), options), DirectOptions(("127.0.0.1", 0)), local)
-        await direct.start()
-        self.addAsyncCleanup(direct.close)
-        self.connections = direct._http.connections
-        (listening,) = direct._http._server.sockets
-        return listening.getsockname()[1]
+        self.listener = Listener(Gateway(LocalBackend(self.servers), options), local)
+        self.listener.start("127.0.0.1", 0)
+        self.addAsyncCleanup(self.listener.close, 10)
+        return self.listener.port
 
     async def connect(self, port=None):
         reader, writer = await asyncio.open_connection("127.0.0.1", port or self.port)
@@ -123,9 +134,8 @@ class Arrivals(Connected):
                 writer.write(piece)
                 await asyncio.sleep(0)
             self.assertEqual(rows_of(await self.answer(reader)), [[20, 21]])
-        writer.write(data + lookup(1))  # what comes behind it in the same packet has to be sent again
-        self.assertEqual((await self.answer(reader))[1]["connection"], "close")
-        self.assertEqual(await reader.read(), b"")
+        writer.write(data + lookup(1))
+        self.assertEqual([rows_of(await self.answer(reader)) for _ in range(2)], [[[20, 21]], [[10, 11]]])
         head = packet(b"", {"transfer-encoding": "chunked"}, length=False)
         await self.check_refused(400, "no body of HTTP/1.1", head + b"zz\r\n")
         await self.check_refused(413, "more than 100000 bytes", head + b"8000\r\n" + bytes(0x8000) + b"\r\n90000\r\n" + bytes(0x90000))
@@ -196,11 +206,12 @@ class Arrivals(Connected):
     async def test_a_client_that_reads_late(self):
         """The connection is not read further while its answers wait to be sent, and then gets all of them."""
         reader, writer = await self.connect()
-        one, count = packet(b"", first="GET /metrics HTTP/1.1", length=False), 4000
-        writer.write(one * count)
-        await asyncio.sleep(1)
-        (connection,) = self.connections
-        self.assertTrue(connection._is_held)
+        one, count = packet(b"", first="GET /metrics HTTP/1.1", length=False), 1500
+        with unittest.mock.patch.object(HttpGateway, "answer", autospec=True, side_effect=HttpGateway.answer) as answer:
+            writer.write(one * count)
+            await asyncio.sleep(2)
+            self.assertGreater(answer.call_count, 0)
+            self.assertLess(answer.call_count, count)
         for _ in range(count):
             self.assertEqual((await self.answer(reader))[0], 200)
 
@@ -216,7 +227,7 @@ class HangUps(Connected):
             await asyncio.sleep(0.01)
             writer.close()
         await asyncio.sleep(0.05)
-        self.assertFalse(self.connections)
+        self.assertEqual(self.listener.connections, 0)
         self.assertEqual(self.servers["lookup"].metrics.requests, {})
 
     async def test_before_the_answer(self):
@@ -260,14 +271,49 @@ class Answers(Connected):
 
     async def test_requests_that_repeat_their_json_share_batches(self):
         ids = [i % 3 for i in range(12)] + [9]
-        answers = await asyncio.gather(*(self.ask(lookup(i)) for i in ids))
+        await self.ask(lookup(0))
+        with unittest.mock.patch.object(Exchange, "begin", side_effect=AssertionError("Python was asked")):
+            answers = await asyncio.gather(*(self.ask(lookup(i)) for i in ids))
         for i, answer in zip(ids[:-1], answers):
             self.assertEqual(rows_of(answer), [[10.0 * i, 10.0 * i + 1]])
         self.assertEqual(answers[-1][0], 400)
         self.assertRegex(json.loads(answers[-1][2])["error"], "index 9 at position")
-        self.assertEqual(self.servers["lookup"].metrics.requests, {200: 12, 400: 1})
+        self.assertEqual(self.servers["lookup"].metrics.requests, {200: 13, 400: 1})
         self.assertEqual(self.servers["lookup"].metrics.refused_inputs, 1)
         self.assertGreater(self.servers["lookup"].metrics.batch_rows.sum, self.servers["lookup"].statistics().runs)
+
+    async def test_requests_of_an_adapter_are_neighbours(self):
+        self.servers["lora"] = server = ModelServer("lora", lora_artifact(), "cpu", BatchOptions(max_delay_ms=50, lanes=1))
+        await server.start()
+        self.addAsyncCleanup(server.close)
+        port, random, data = await self.listen(server), np.random.default_rng(0), {}
+        for i in (1, -1, 0, 1):
+            tensors = {"in0": random.random((2, 16), np.float32), "adapter_id": np.array([i, -1], np.int32)}
+            body, headers = body_of(tensors, parameters=BINARY)
+            data[packet(body, headers, "lora")] = tensors
+        await self.ask(next(iter(data)), port)  # now Python knows the JSON
+        (lane,) = server._loaded.batcher.lanes
+        with unittest.mock.patch.object(lane, "_context", side_effect=lane._context) as context:
+            answers = await asyncio.gather(*(self.ask(one, port) for one in data))
+        names = [spec.name for spec in server._loaded.signature.inputs]
+        self.assertEqual(context.call_args.args[names.index("adapter_id")].tolist(), [-1, -1, 0, -1, 1, -1, 1, -1])
+        for tensors, (status, headers, body) in zip(data.values(), answers):
+            expected = server._loaded.model(**tensors)
+            found = np.frombuffer(body[int(headers[HEADER_LENGTH]) :], np.float32)
+            self.assertEqual(status, 200)
+            np.testing.assert_allclose(found, expected.ravel(), rtol=1e-5, atol=1e-6)
+
+    async def test_a_failure_of_the_model(self):
+        server = self.servers["lookup"]
+        await self.ask(lookup(1))
+        lost, lanes = fusec.NoDevice("the GPU is lost"), server._loaded.batcher.lanes
+        failing = [unittest.mock.patch.object(lane, "_context", side_effect=lost) for lane in lanes]
+        with failing[0], failing[1], self.assertLogs("fusec.serve", "ERROR"):
+            status, _, body = await self.ask(lookup(1))
+        self.assertEqual((status, json.loads(body)["error"]), (500, "the model failed: the GPU is lost"))
+        self.assertTrue(server._loaded.batcher.has_failed)
+        self.assertEqual(server.metrics.requests, {200: 1, 500: 1})
+        self.assertEqual((await self.ask(lookup(1)))[0], 200)
 
     async def test_a_change_shows_in_the_next_answer(self):
         self.assertIn(b'"model_version": "1"', (await self.ask(lookup(1)))[2])
@@ -309,26 +355,6 @@ class Answers(Connected):
             body, headers = body_of({"ids": np.array([1])}, parameters=BINARY, id=str(i))
             self.assertIsNotNone(plans.plan(body, 0, len(body), int(headers[HEADER_LENGTH])))
         self.assertLessEqual(len(plans._plans), 256)
-
-    async def test_spans(self):
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-        exporter, provider = InMemorySpanExporter(), TracerProvider()
-        provider.add_span_processor(SimpleSpanProcessor(exporter))
-        with (
-            unittest.mock.patch.object(_tracing.trace, "get_tracer_provider", lambda: provider),
-            unittest.mock.patch.object(_tracing, "_next_look", 0.0),
-            unittest.mock.patch.object(_tracing, "_is_seen", False),
-            unittest.mock.patch.object(_tracing, "_tracer", provider.get_tracer("fusec.serve")),
-        ):
-            for local in (self.servers["lookup"], None):
-                port = await self.listen(local)
-                for ids in ([1], [9]):
-                    await self.ask(lookup(*ids), port)
-        found = [(span.name, span.attributes["model"], span.status.is_ok, len(span.events)) for span in exporter.get_finished_spans()]
-        self.assertEqual(found, 2 * [("fusec.infer", "lookup", True, 0), ("fusec.infer", "lookup", False, 1)])
 
 
 del Connected
