@@ -160,9 +160,9 @@ class HttpRequest:
         """`head` has the lines of the headers."""
 
 class HttpServer:
-    """An HTTP/1.1 server with one thread, which takes over a listening socket."""
+    """An HTTP/1.1 server, which takes over a listening socket."""
 
-    def __init__(self, listening: int, max_body_bytes: int, body_timeout_s: float, answer_timeout_ms: float) -> None: ...
+    def __init__(self, listening: int, max_body_bytes: int, body_timeout_s: float, answer_timeout_ms: float, threads: int) -> None: ...
     def fileno(self) -> int:
         """A descriptor that can be read when events wait."""
     def take_events(self) -> tuple[list[HttpRequest], list[HttpRequest], list[tuple[int, float]]]:

@@ -195,9 +195,11 @@ void DeclareBatch(nb::module_& module) {
 // The owner of a server in Python.
 class OwnedServer {
  public:
-  OwnedServer(int listening, size_t body_bytes, double body_timeout_s, double answer_timeout_ms)
+  OwnedServer(int listening, size_t body_bytes, double body_timeout_s, double answer_timeout_ms,
+              int threads)
       : server_(std::make_shared<HttpServer>(
-            listening, HttpLimits{body_bytes, Duration(body_timeout_s), answer_timeout_ms})) {
+            listening,
+            HttpLimits{body_bytes, Duration(body_timeout_s), answer_timeout_ms, threads})) {
     server_->Start();
   }
   ~OwnedServer() { Stop(); }
@@ -229,8 +231,9 @@ void DeclareServer(nb::module_& module) {
           },
           nb::arg("status"), nb::arg("head"), nb::arg("body"));
   nb::class_<OwnedServer>(module, "HttpServer")
-      .def(nb::init<int, size_t, double, double>(), nb::arg("listening"), nb::arg("max_body_bytes"),
-           nb::arg("body_timeout_s"), nb::arg("answer_timeout_ms"))
+      .def(nb::init<int, size_t, double, double, int>(), nb::arg("listening"),
+           nb::arg("max_body_bytes"), nb::arg("body_timeout_s"), nb::arg("answer_timeout_ms"),
+           nb::arg("threads"))
       .def("fileno", [](const OwnedServer& self) { return (*self).events_descriptor(); })
       .def("take_events",
            [](const OwnedServer& self) {

@@ -74,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         help="replicas of models also listen themselves, each on its node, and answer requests for their model without Ray's proxies (off)",
     )
+    add("--direct-http-threads", type=int, default=0, metavar="COUNT", help="of each such replica (a quarter of the cores, at most 4)")
     add("--direct-grpc", type=_address, metavar="HOST:PORT", help="the same for gRPC (off)")
     add("--repository", metavar="FOLDER", help="the folder from which requests may load artifacts, weights and adapters")
     add("--device", help='"cpu", "cuda" or "cuda:1" (a GPU if the artifact and the machine have one)')
@@ -120,7 +121,7 @@ def main() -> None:
         model_options={"num_replicas": arguments.replicas, "ray_actor_options": resources},
         gateway_options={"num_replicas": arguments.gateways},
         shard_options=shard_options(arguments),
-        direct=DirectOptions(arguments.direct_http, arguments.direct_grpc),
+        direct=DirectOptions(arguments.direct_http, arguments.direct_grpc, arguments.direct_http_threads),
     )
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

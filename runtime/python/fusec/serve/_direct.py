@@ -25,7 +25,7 @@ class DirectServer:
         """Begins to listen. Raises OSError or RuntimeError if another program uses the port."""
         if self._options.http is not None:
             self._http = Listener(self._gateway, self._local)
-            self._http.start(*self._options.http)
+            self._http.start(*self._options.http, self._options.http_threads)
         if self._options.grpc is not None:
             host, port = self._options.grpc
             limit = self._gateway.options.max_body_bytes

@@ -31,10 +31,12 @@ class GatewayOptions:
 
 @dataclass(frozen=True)
 class DirectOptions:
-    """The addresses (host, port) on which replicas listen themselves: each on its own node, all at the same port."""
+    """The addresses (host, port) on which replicas listen themselves: each on its own node, all at the same port. `http_threads` is the
+    number of threads in which a replica reads and writes HTTP, by default a quarter of the node's cores, and at most 4."""
 
     http: tuple[str, int] | None = None
     grpc: tuple[str, int] | None = None
+    http_threads: int = 0
 
 
 class Backend(Protocol):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import os
 import re
 import socket
 import time
@@ -22,6 +23,7 @@ from fusec.serve._http_protocol import HEADER_LENGTH, Answer
 from fusec.serve._server import Begun, ModelServer
 
 logger = logging.getLogger("fusec.serve")
+_MOST_THREADS = 4  # by default
 _BACKLOG = 2048  # connections that wait to be accepted
 _INFER = re.compile(r"/v2/models/([^/]+)/infer")
 _BINARY = b"content-type: application/octet-stream\r\ninference-header-content-length: %d\r\ncontent-length: %d\r\n"
@@ -48,12 +50,14 @@ class Listener:
         self._exchanges: dict[_native.HttpRequest, Exchange] = {}
         self._looking: asyncio.TimerHandle | None = None
 
-    def start(self, host: str, port: int) -> None:
+    def start(self, host: str, port: int, threads: int = 0) -> None:
         """Begins to listen, on some port if that is 0. Raises OSError if another program uses it."""
+        threads = threads if threads > 0 else min(max((os.cpu_count() or 1) // 4, 1), _MOST_THREADS)
         listening = _shared_socket(host, port)
         self.port = listening.getsockname()[1]
         timeout_ms = self.local.options.timeout_ms if self.local is not None else 0.0
-        self._server = _native.HttpServer(listening.detach(), self._options.max_body_bytes, self._options.body_timeout_s, timeout_ms)
+        options = self._options
+        self._server = _native.HttpServer(listening.detach(), options.max_body_bytes, options.body_timeout_s, timeout_ms, threads)
         self._loop.add_reader(self._server.fileno(), self._take_events)
         self._look()
 

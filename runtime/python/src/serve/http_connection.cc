@@ -65,8 +65,9 @@ std::string HttpRequest::Header(const std::string& name) const {
   return found == headers.rend() ? std::string() : found->second;
 }
 
-HttpConnection::HttpConnection(std::shared_ptr<HttpServer> server, asio::ip::tcp::socket socket)
-    : server_(std::move(server)), socket_(std::move(socket)), timer_(server_->io()) {}
+HttpConnection::HttpConnection(std::shared_ptr<HttpServer> server, HttpLoop& loop,
+                               asio::ip::tcp::socket socket)
+    : server_(std::move(server)), loop_(loop), socket_(std::move(socket)), timer_(loop.io()) {}
 
 void HttpConnection::Start() {
   boost::system::error_code ignored;
@@ -104,7 +105,8 @@ void HttpConnection::Close() {
   if (handed_over_) server_->NoteGone(std::move(handed_over_));
   planned_ = nullptr;
   handed_over_ = nullptr;
-  server_->Forget(*this);
+  server_->NoteClosed();
+  loop_.Forget(*this);
 }
 
 void HttpConnection::StartTimer(Clock::duration duration) {
@@ -349,7 +351,7 @@ std::shared_ptr<HttpRequest> HttpConnection::HandedOver() {
 
 void HttpConnection::Send(Answer answer) {
   if (server_->is_stopped()) return;
-  asio::post(server_->io(), [self = shared_from_this(), answer = std::move(answer)]() mutable {
+  asio::post(loop_.io(), [self = shared_from_this(), answer = std::move(answer)]() mutable {
     if (self->state_ == State::kAnswering) self->Write(std::move(answer));
   });
 }
@@ -375,7 +377,7 @@ void HttpConnection::Write(Answer answer) {
   head_ += "\r\n";
   head_ += answer.head;
   tail_ = keeps_alive ? "" : "connection: close\r\n";
-  tail_ += server_->date_line();
+  tail_ += loop_.date_line();
   tail_ += "\r\n";
   written_body_ = has_only_head_ ? std::string() : std::move(answer.body);
   has_only_head_ = false;

@@ -16,6 +16,7 @@
 
 namespace fusec::python {
 
+class HttpLoop;
 class HttpServer;
 
 // A request that Python answers.
@@ -30,10 +31,11 @@ struct HttpRequest {
 };
 
 // One request at a time is answered; bytes that arrive meanwhile wait in the socket. Everything
-// except Send is called by the server's thread.
+// except Send is called by the thread of its loop.
 class HttpConnection : public AnswerSink, public std::enable_shared_from_this<HttpConnection> {
  public:
-  HttpConnection(std::shared_ptr<HttpServer> server, boost::asio::ip::tcp::socket socket);
+  HttpConnection(std::shared_ptr<HttpServer> server, HttpLoop& loop,
+                 boost::asio::ip::tcp::socket socket);
 
   void Start();
   void Send(Answer answer) override;
@@ -67,7 +69,8 @@ class HttpConnection : public AnswerSink, public std::enable_shared_from_this<Ht
   void Drop(Clock::duration duration);
   bool ClientIsGone();
 
-  const std::shared_ptr<HttpServer> server_;
+  const std::shared_ptr<HttpServer> server_;  // which has the loop
+  HttpLoop& loop_;
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer timer_;  // for the rest of a body, an answer, or what is dropped
   State state_ = State::kHead;

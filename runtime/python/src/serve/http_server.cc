@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <cstdio>
 #include <ctime>
+#include <future>
 #include <system_error>
 
 namespace fusec::python {
@@ -42,6 +43,12 @@ std::string DateLine(time_t now) {
   return {text, static_cast<size_t>(size)};
 }
 
+std::vector<std::unique_ptr<HttpLoop>> MakeLoops(int count) {
+  std::vector<std::unique_ptr<HttpLoop>> loops;
+  for (int i = 0; i < count; ++i) loops.push_back(std::make_unique<HttpLoop>());
+  return loops;
+}
+
 // Starts a thread that gets no signals, which are for Python's main thread.
 template <class Work>
 std::thread StartWithoutSignals(Work work) {
@@ -55,19 +62,68 @@ std::thread StartWithoutSignals(Work work) {
 
 }  // namespace
 
-HttpServer::HttpServer(int listening, const HttpLimits& limits)
-    : limits_(limits), acceptor_(io_, ProtocolOf(listening), listening), tick_(io_) {
-  events_descriptor_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (events_descriptor_ < 0) throw std::system_error(errno, std::generic_category());
-}
+// ---- HttpLoop ----
 
-void HttpServer::Start() {
-  Accept();
+void HttpLoop::Start() {
   Tick();
   thread_ = StartWithoutSignals([this] { io_.run(); });
 }
 
+void HttpLoop::Add(std::shared_ptr<HttpConnection> connection) {
+  connections_.insert(connection);
+  connection->Start();
+}
+
+void HttpLoop::Forget(HttpConnection& connection) {
+  connections_.erase(connection.shared_from_this());
+}
+
+void HttpLoop::CloseIdle() {
+  asio::post(io_, [this] {
+    const auto connections = connections_;  // because one that is closed is forgotten
+    for (const auto& connection : connections) connection->CloseIfIdle();
+  });
+}
+
+void HttpLoop::CloseAllAndJoin() {
+  asio::post(io_, [this] {
+    tick_.cancel();
+    const auto connections = connections_;
+    for (const auto& connection : connections) connection->Close();
+  });
+  thread_.join();
+}
+
+void HttpLoop::Tick() {
+  if (const time_t now = time(nullptr); now != date_) {
+    date_ = now;
+    date_line_ = DateLine(now);
+  }
+  const Clock::time_point now = Clock::now();
+  const auto connections = connections_;
+  for (const auto& connection : connections) connection->Look(now, now - kKeepAlive);
+  tick_.expires_after(kTick);
+  tick_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) Tick();
+  });
+}
+
+// ---- HttpServer ----
+
+HttpServer::HttpServer(int listening, const HttpLimits& limits)
+    : limits_(limits),
+      loops_(MakeLoops(limits.threads)),
+      acceptor_(loops_[0]->io(), ProtocolOf(listening), listening) {
+  events_descriptor_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (events_descriptor_ < 0) throw std::system_error(errno, std::generic_category());
+}
+
 HttpServer::~HttpServer() { close(events_descriptor_); }
+
+void HttpServer::Start() {
+  Accept();
+  for (const auto& loop : loops_) loop->Start();
+}
 
 HttpEvents HttpServer::TakeEvents() {
   const std::lock_guard lock(mutex_);
@@ -84,25 +140,26 @@ void HttpServer::SetModel(std::shared_ptr<const PlannedModel> model) {
 
 void HttpServer::CloseIdle() {
   is_closing_ = true;
-  asio::post(io_, [this] {
-    boost::system::error_code ignored;
-    acceptor_.close(ignored);
-    const auto connections = connections_;
-    for (const auto& connection : connections) connection->CloseIfIdle();
-  });
+  CloseAcceptor();
+  for (const auto& loop : loops_) loop->CloseIdle();
 }
 
 void HttpServer::Stop() {
   if (is_stopped_.exchange(true)) return;
   is_closing_ = true;
-  asio::post(io_, [this] {
+  CloseAcceptor();  // no connection is added behind what closes all
+  for (const auto& loop : loops_) loop->CloseAllAndJoin();
+}
+
+// Returns when no connection is accepted any more.
+void HttpServer::CloseAcceptor() {
+  std::promise<void> is_closed;
+  asio::post(loops_[0]->io(), [&] {
     boost::system::error_code ignored;
     acceptor_.close(ignored);
-    tick_.cancel();
-    const auto connections = connections_;
-    for (const auto& connection : connections) connection->Close();
+    is_closed.set_value();
   });
-  thread_.join();
+  is_closed.get_future().wait();
 }
 
 std::shared_ptr<const PlannedModel> HttpServer::model() const {
@@ -128,11 +185,6 @@ void HttpServer::NoteEnded(int status, const PlannedRequest& request) {
   Wake();
 }
 
-void HttpServer::Forget(HttpConnection& connection) {
-  connections_.erase(connection.shared_from_this());
-  connection_count_ = connections_.size();
-}
-
 // Called with the lock held.
 void HttpServer::Wake() {
   if (is_awake_) return;
@@ -142,35 +194,21 @@ void HttpServer::Wake() {
 }
 
 void HttpServer::Accept() {
-  acceptor_.async_accept(
-      [this](const boost::system::error_code& error, asio::ip::tcp::socket socket) {
-        if (!acceptor_.is_open()) return;
-        if (error) {
-          auto pause = std::make_shared<asio::steady_timer>(io_, kPause);
-          pause->async_wait([this, pause](const boost::system::error_code&) {
-            if (acceptor_.is_open()) Accept();
-          });
-          return;
-        }
-        auto connection = std::make_shared<HttpConnection>(shared_from_this(), std::move(socket));
-        connections_.insert(connection);
-        connection_count_ = connections_.size();
-        connection->Start();
-        Accept();
+  HttpLoop& loop = *loops_[accepted_++ % loops_.size()];
+  acceptor_.async_accept(loop.io(), [this, &loop](const boost::system::error_code& error,
+                                                  asio::ip::tcp::socket socket) {
+    if (!acceptor_.is_open()) return;
+    if (error) {
+      auto pause = std::make_shared<asio::steady_timer>(loops_[0]->io(), kPause);
+      pause->async_wait([this, pause](const boost::system::error_code&) {
+        if (acceptor_.is_open()) Accept();
       });
-}
-
-void HttpServer::Tick() {
-  if (const time_t now = time(nullptr); now != date_) {
-    date_ = now;
-    date_line_ = DateLine(now);
-  }
-  const Clock::time_point now = Clock::now();
-  const auto connections = connections_;  // because one that is closed is forgotten
-  for (const auto& connection : connections) connection->Look(now, now - kKeepAlive);
-  tick_.expires_after(kTick);
-  tick_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) Tick();
+      return;
+    }
+    ++connections_;
+    auto connection = std::make_shared<HttpConnection>(shared_from_this(), loop, std::move(socket));
+    asio::post(loop.io(), [&loop, connection] { loop.Add(connection); });
+    Accept();
   });
 }
 

@@ -1,5 +1,5 @@
-// An HTTP/1.1 server with one thread. Requests for one model that match a plan go to its queue; all
-// other requests are handed over to Python.
+// An HTTP/1.1 server. Requests for one model that match a plan go to its queue; all other requests
+// are handed over to Python.
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,7 @@ struct HttpLimits {
   size_t body_bytes;
   Clock::duration body_timeout;  // the time in which a client must have sent its body
   double answer_timeout_ms;      // of planned requests without one of their own; 0 for none
+  int threads;                   // between which the connections are shared
 };
 
 // The model whose requests may be planned.
@@ -35,6 +36,30 @@ struct HttpEvents {
   std::vector<std::shared_ptr<HttpRequest>> arrived, gone;  // gone: their clients have hung up
   std::vector<std::pair<int, double>> ended;  // planned requests that no batch has answered: their
                                               // statuses, and seconds since their arrival
+};
+
+// The event loop of a thread, and its connections.
+class HttpLoop {
+ public:
+  void Start();
+  // Called by the loop's thread.
+  void Add(std::shared_ptr<HttpConnection> connection);
+  void Forget(HttpConnection& connection);
+  const std::string& date_line() const { return date_line_; }
+  // Called by any thread.
+  void CloseIdle();
+  void CloseAllAndJoin();
+  boost::asio::io_context& io() { return io_; }
+
+ private:
+  void Tick();
+
+  boost::asio::io_context io_{1};
+  boost::asio::steady_timer tick_{io_};
+  std::set<std::shared_ptr<HttpConnection>> connections_;
+  std::string date_line_;
+  time_t date_ = 0;
+  std::thread thread_;
 };
 
 // Stop has to be called in the end. Connections, and requests that a lane still has, may outlive
@@ -54,44 +79,38 @@ class HttpServer : public std::enable_shared_from_this<HttpServer> {
 
   // Refuses new connections, and closes those that are idle.
   void CloseIdle();
-  size_t connections() const { return connection_count_.load(); }
+  size_t connections() const { return connections_.load(); }
   bool is_closing() const { return is_closing_.load(); }
-  // Closes all connections and ends the thread.
+  // Closes all connections and ends the threads.
   void Stop();
   bool is_stopped() const { return is_stopped_.load(); }
 
   // ---- for connections ----
 
-  boost::asio::io_context& io() { return io_; }
   const HttpLimits& limits() const { return limits_; }
   std::shared_ptr<const PlannedModel> model() const;
-  const std::string& date_line() const { return date_line_; }
   void NoteArrived(std::shared_ptr<HttpRequest> request);
   void NoteGone(std::shared_ptr<HttpRequest> request);
   void NoteEnded(int status, const PlannedRequest& request);
-  void Forget(HttpConnection& connection);
+  void NoteClosed() { --connections_; }
 
  private:
   void Accept();
-  void Tick();
+  void CloseAcceptor();
   void Wake();
 
   const HttpLimits limits_;
-  boost::asio::io_context io_{1};
-  boost::asio::ip::tcp::acceptor acceptor_;
-  boost::asio::steady_timer tick_;
-  std::set<std::shared_ptr<HttpConnection>> connections_;
-  std::atomic<size_t> connection_count_ = 0;
+  std::vector<std::unique_ptr<HttpLoop>> loops_;
+  boost::asio::ip::tcp::acceptor acceptor_;  // of the first loop
+  size_t accepted_ = 0;
+  std::atomic<size_t> connections_ = 0;
   std::atomic<bool> is_closing_ = false, is_stopped_ = false;
-  std::string date_line_;
-  time_t date_ = 0;
 
   mutable std::mutex mutex_;  // for the events and the model
   HttpEvents events_;
   bool is_awake_ = false;  // whether the descriptor can be read
   std::shared_ptr<const PlannedModel> model_;
   int events_descriptor_ = -1;
-  std::thread thread_;
 };
 
 }  // namespace fusec::python
