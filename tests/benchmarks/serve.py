@@ -59,7 +59,7 @@ class OnnxRuntimeModel:
         options.intra_op_num_threads = 1
         self._model, self._session = model, onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
         self._names = [tensor.name for tensor in self._session.get_inputs()]
-        self.tables = ()
+        self.tables, self.device = (), "cpu"
 
     def __getattr__(self, name):
         return getattr(self._model, name)

@@ -24,13 +24,14 @@ from fusec.serve._statistics import Run
 logger = logging.getLogger("fusec.serve")
 _LATELY_S = 1.0  # how long the most requests at the same time are remembered
 _MOST_KEYS = 4096
+_GPU_ROWS, _CPU_ROWS = 4096, 1024  # of a batch, by default: so few on a CPU, because other requests wait for them
 
 
 @dataclass(frozen=True)
 class BatchOptions:
     """How requests are gathered."""
 
-    max_rows: int = 1024  # the most rows of a batch; a larger request runs alone
+    max_rows: int = 0  # the most rows of a batch, by default 4096 on a GPU and 1024 on a CPU; a larger request runs alone
     max_delay_ms: float = 1.0  # how long the first request of a batch waits for others, if others may come (Crowd)
     max_queue: int = 1024  # the most waiting requests; one more gets 429
     lanes: int = 2  # batches that run at the same time
@@ -201,10 +202,11 @@ class Batcher:
         self._signature, self._options, self._metrics, self._version = signature, options, metrics, version
         # The upper bounds of joined dims; that of row_dim is omitted if max_rows is the tighter limit.
         limits = {name: signature.dims[name][1] for name in signature.joined}
-        limits = {name: most for name, most in limits.items() if name != signature.row_dim or most < options.max_rows}
+        self.max_rows = options.max_rows or (_CPU_ROWS if model.device == "cpu" else _GPU_ROWS)
+        limits = {name: most for name, most in limits.items() if name != signature.row_dim or most < self.max_rows}
         self._limited = tuple(limits)
         self.queue = _native.BatchQueue(
-            options.max_rows, list(limits.values()), options.max_delay_ms / 1000, options.max_queue, signature.can_join, _LATELY_S
+            self.max_rows, list(limits.values()), options.max_delay_ms / 1000, options.max_queue, signature.can_join, _LATELY_S
         )
         self.plans = _native.Plans()
         self._loop = asyncio.get_running_loop()

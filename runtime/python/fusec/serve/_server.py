@@ -211,7 +211,8 @@ class ModelServer(Replica):
         return _protocol.model_metadata(self.name, self.log.version, self._served().signature)
 
     def config(self) -> dict[str, Any]:
-        return _protocol.model_config(self.name, self._served().signature, self.options.max_rows, self.options.max_delay_ms)
+        loaded = self._served()
+        return _protocol.model_config(self.name, loaded.signature, loaded.batcher.max_rows, self.options.max_delay_ms)
 
     def samples(self) -> list[tuple[str, dict[str, str], float]]:
         if self._loaded is not None:

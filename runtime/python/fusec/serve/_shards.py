@@ -271,6 +271,11 @@ class ShardedModel:
             raise Unavailable("the model is closed")
         return self._dense.current
 
+    @property
+    def device(self) -> str:
+        """The device of the dense part."""
+        return self.dense.model.device
+
     def context(self) -> ShardedContext:
         return ShardedContext(self)
 
