@@ -202,7 +202,7 @@ class Batcher:
         self._signature, self._options, self._metrics, self._version = signature, options, metrics, version
         # The upper bounds of joined dims; that of row_dim is omitted if max_rows is the tighter limit.
         limits = {name: signature.dims[name][1] for name in signature.joined}
-        self.max_rows = options.max_rows or (_CPU_ROWS if model.device == "cpu" else _GPU_ROWS)
+        self.max_rows = options.max_rows or (_CPU_ROWS if model.device.startswith("cpu") else _GPU_ROWS)
         limits = {name: most for name, most in limits.items() if name != signature.row_dim or most < self.max_rows}
         self._limited = tuple(limits)
         self.queue = _native.BatchQueue(
