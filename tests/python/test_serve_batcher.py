@@ -290,6 +290,7 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         second, third, refused, gone = ask(1, 2), ask(1, 1, 1), ask(7), ask(2)
         await asyncio.sleep(0.05)
         gone.cancel()
+        await asyncio.sleep(0.01)
         stuck.go.set()
         await asyncio.wait([first, second, third, refused, gone])
         self.assertIsInstance(refused.exception(), RequestError)

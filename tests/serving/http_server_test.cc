@@ -30,19 +30,15 @@ std::string JsonOf(int64_t rows) { return "{\"rows\": " + std::to_string(rows) +
 // Gives back its input.
 Plan EchoPlan(int64_t rows) {
   const size_t size = rows * kRowBytes;
-  return {0,
-          rows,
-          {},
-          size,
-          {{0, size}},
-          {},
-          {},
-          0,
-          "{\"version\": \"",
-          "\", \"outputs\": [",
-          {{0, "{\"shape\": "}},
-          {rows},
-          false};
+  return {.key = 0,
+          .rows = rows,
+          .data_size = size,
+          .inputs = {{0, size}},
+          .input_row_dims = {{kRowBytes}},
+          .before_version = "{\"version\": \"",
+          .after_version = "\", \"outputs\": [",
+          .outputs = {{0, "{\"shape\": "}},
+          .output_rows = {rows}};
 }
 
 std::shared_ptr<const PlannedModel> EchoModel(std::shared_ptr<BatchQueue> queue) {

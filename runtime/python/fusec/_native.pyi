@@ -101,6 +101,7 @@ class Plans:
         sizes: Sequence[int],
         data_size: int,
         inputs: Sequence[tuple[int, int]],
+        input_row_dims: Sequence[Sequence[int]],
         bools: Sequence[tuple[int, int]],
         adapter_at: int | None,
         timeout_ms: float,
@@ -132,7 +133,8 @@ class PlannedBatch:
     @property
     def rows(self) -> int: ...
     @property
-    def key(self) -> int: ...
+    def input_row_dims(self) -> list[list[int]]:
+        """The dims behind the first of each input."""
     def __len__(self) -> int: ...
     def input_bytes(self, input: int) -> int: ...
     def join(self, arrays: Sequence[Any]) -> None:

@@ -111,31 +111,32 @@ void DeclarePlans(nb::module_& module) {
           [](Plans& self, const nb::bytes& json, int64_t key, int64_t rows,
              std::vector<int64_t> sizes, size_t data_size,
              const std::vector<std::pair<size_t, size_t>>& inputs,
+             std::vector<std::vector<int64_t>> input_row_dims,
              const std::vector<std::pair<size_t, size_t>>& bools, std::optional<size_t> adapter_at,
              double timeout_ms, const std::pair<nb::bytes, nb::bytes>& around_version,
              const std::vector<std::pair<size_t, nb::bytes>>& outputs,
              std::vector<int64_t> output_rows, bool may_be_compressed) {
-            Plan plan{key,
-                      rows,
-                      std::move(sizes),
-                      data_size,
-                      Ranges(inputs),
-                      Ranges(bools),
-                      adapter_at,
-                      timeout_ms,
-                      StringOf(around_version.first),
-                      StringOf(around_version.second),
-                      {},
-                      std::move(output_rows),
-                      may_be_compressed};
+            Plan plan{.key = key,
+                      .rows = rows,
+                      .sizes = std::move(sizes),
+                      .data_size = data_size,
+                      .inputs = Ranges(inputs),
+                      .input_row_dims = std::move(input_row_dims),
+                      .bools = Ranges(bools),
+                      .adapter_at = adapter_at,
+                      .timeout_ms = timeout_ms,
+                      .before_version = StringOf(around_version.first),
+                      .after_version = StringOf(around_version.second),
+                      .output_rows = std::move(output_rows),
+                      .may_be_compressed = may_be_compressed};
             for (const auto& [index, text] : outputs)
               plan.outputs.push_back({index, StringOf(text)});
             self.Add(StringOf(json), std::make_shared<const Plan>(std::move(plan)));
           },
           nb::arg("json"), nb::arg("key"), nb::arg("rows"), nb::arg("sizes"), nb::arg("data_size"),
-          nb::arg("inputs"), nb::arg("bools"), nb::arg("adapter_at").none(), nb::arg("timeout_ms"),
-          nb::arg("around_version"), nb::arg("outputs"), nb::arg("output_rows"),
-          nb::arg("may_be_compressed"));
+          nb::arg("inputs"), nb::arg("input_row_dims"), nb::arg("bools"),
+          nb::arg("adapter_at").none(), nb::arg("timeout_ms"), nb::arg("around_version"),
+          nb::arg("outputs"), nb::arg("output_rows"), nb::arg("may_be_compressed"));
 }
 
 void Join(const PlannedBatch& batch, const std::vector<nb::object>& arrays) {
@@ -174,7 +175,7 @@ void DeclareBatch(nb::module_& module) {
   nb::class_<PlannedBatch>(module, "PlannedBatch")
       .def("__len__", &PlannedBatch::requests)
       .def_prop_ro("rows", &PlannedBatch::rows)
-      .def_prop_ro("key", &PlannedBatch::key)
+      .def_prop_ro("input_row_dims", &PlannedBatch::input_row_dims)
       .def("input_bytes", &PlannedBatch::InputBytes)
       .def("join", &Join)
       .def("halves", &PlannedBatch::Halves)
@@ -202,7 +203,12 @@ class OwnedServer {
             HttpLimits{body_bytes, Duration(body_timeout_s), answer_timeout_ms, threads})) {
     server_->Start();
   }
-  ~OwnedServer() { Stop(); }
+  ~OwnedServer() {
+    if (forks_ == ForkCount())
+      Stop();
+    else
+      new std::shared_ptr<HttpServer>(server_);  // is kept, since its threads are the parent's
+  }
   OwnedServer(const OwnedServer&) = delete;
 
   HttpServer& operator*() const { return *server_; }
@@ -213,6 +219,7 @@ class OwnedServer {
 
  private:
   std::shared_ptr<HttpServer> server_;
+  const uint64_t forks_ = ForkCount();
 };
 
 void DeclareServer(nb::module_& module) {

@@ -89,15 +89,13 @@ class Lane:
     def run_planned(
         self,
         batch: _native.PlannedBatch,
-        shapes: Sequence[tuple[int, ...]],
         version: int,
         done: Callable[[_native.PlannedBatch, Answered], None],
     ) -> None:
-        """Runs a batch of planned requests. `shapes` are the dims behind the first of each input. `done` is called with each part of the
-        batch that ran together, which is then sent."""
+        """Runs a batch of planned requests. `done` is called with each part of the batch that ran together, and sends its answers."""
         start = time.perf_counter_ns()
         try:
-            inputs = self._planned_inputs(batch, shapes)
+            inputs = self._planned_inputs(batch)
             joined = time.perf_counter_ns()
             results = [np.ascontiguousarray(result) for result in self._results(inputs)]
             computed = time.perf_counter_ns()
@@ -109,7 +107,7 @@ class Lane:
                 done(batch, self._refused(batch, RequestError(str(error))))
                 return
             for half in batch.halves():
-                self.run_planned(half, shapes, version, done)
+                self.run_planned(half, version, done)
         except RequestError as error:  # raised if shards do not answer
             done(batch, self._refused(batch, error))
         except Exception as error:
@@ -119,12 +117,12 @@ class Lane:
         said = batch.refuse(error.status, error_json(error), SECONDS)
         return Answered(said, None, error.status, failed)
 
-    def _planned_inputs(self, batch: _native.PlannedBatch, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    def _planned_inputs(self, batch: _native.PlannedBatch) -> list[np.ndarray]:
         inputs = []
-        for i, (spec, shape) in enumerate(zip(self._signature.inputs, shapes)):
-            size = math.prod(shape) * spec.dtype.itemsize
+        for i, (spec, dims) in enumerate(zip(self._signature.inputs, batch.input_row_dims)):
+            size = math.prod(dims) * spec.dtype.itemsize
             rows = batch.input_bytes(i) // size if size else batch.rows
-            inputs.append(self._array(i, (rows, *shape), spec.dtype))
+            inputs.append(self._array(i, (rows, *dims), spec.dtype))
         batch.join([array.reshape(-1).view(np.uint8) for array in inputs])
         return inputs
 
@@ -211,7 +209,7 @@ class Batcher:
         self.plans = _native.Plans()
         self._loop = asyncio.get_running_loop()
         self._numbers, self._waiting = itertools.count(), dict[int, Waiting]()
-        self._keys, self._shapes = dict[Any, int](), dict[int, list[tuple[int, ...]]]()
+        self._keys = dict[Any, int]()
         has_slots = getattr(model, "adapter_slots", 0) > 0
         self.adapters = next((i for i, spec in enumerate(signature.inputs) if has_slots and spec.name == "adapter_id"), None)
         self.has_failed = False  # whether a batch has failed through no fault of its requests since the last health check
@@ -258,11 +256,9 @@ class Batcher:
             found = self._keys[key] = next(self._numbers)
         return found
 
-    def planned_key(self, key: Any, shapes: list[tuple[int, ...]]) -> int:
-        """The same for planned requests, which share no run with others. `shapes` are the dims behind the first of each input."""
-        found = self._key(("planned", key))
-        self._shapes[found] = shapes
-        return found
+    def planned_key(self, key: Any) -> int:
+        """The same for planned requests, which share no run with others."""
+        return self._key(("planned", key))
 
     def limited_sizes(self, request: Request) -> list[int]:
         return [request.sizes[name] for name in self._limited]
@@ -311,7 +307,7 @@ class Batcher:
             self._loop.call_soon_threadsafe(self._note_planned, answered, *noted, time.perf_counter() - start)
             part.send()
 
-        lane.run_planned(batch, self._shapes[batch.key], self._version(), done)
+        lane.run_planned(batch, self._version(), done)
 
     def _note_planned(self, answered: Answered, rows: int, requests: int, seconds: float) -> None:
         metrics, said = self._metrics, answered.said

@@ -51,11 +51,12 @@ class Plan:
         adapter_at = None if batcher.adapters is None else self._inputs[batcher.adapters][2]
         batcher.plans.add(
             json=text,
-            key=batcher.planned_key(request.key, [array.shape[1:] for array in request.arrays]),
+            key=batcher.planned_key(request.key),
             rows=request.rows,
             sizes=batcher.limited_sizes(request),
             data_size=self.size,
             inputs=[(offset, array.nbytes) for array, (_, _, offset) in zip(request.arrays, self._inputs)],
+            input_row_dims=[array.shape[1:] for array in request.arrays],
             bools=[(self._inputs[i][2], request.arrays[i].nbytes) for i in self._bools],
             adapter_at=adapter_at,
             timeout_ms=self.timeout_ms or 0.0,

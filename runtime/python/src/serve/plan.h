@@ -27,18 +27,19 @@ struct PlannedOutput {
 
 // The contents of the JSON of a request.
 struct Plan {
-  int64_t key, rows;                 // as in Waiting
-  std::vector<int64_t> sizes;        // as in Waiting
-  size_t data_size;                  // bytes of the binary data
-  std::vector<ByteRange> inputs;     // in the binary data, in the model's order
+  int64_t key, rows;                                 // as in Waiting
+  std::vector<int64_t> sizes;                        // as in Waiting
+  size_t data_size;                                  // bytes of the binary data
+  std::vector<ByteRange> inputs;                     // in the binary data, in the model's order
+  std::vector<std::vector<int64_t>> input_row_dims;  // the dims behind the first of each input
   std::vector<ByteRange> bools;      // those of dtype bool, whose bytes must be 0 or 1
   std::optional<size_t> adapter_at;  // the offset of the first row's adapter, an i32
-  double timeout_ms;                 // 0 for none
+  double timeout_ms = 0;             // 0: none
   // The JSON of an answer: `before_version`, the version, `after_version`, and the outputs.
   std::string before_version, after_version;
   std::vector<PlannedOutput> outputs;
   std::vector<int64_t> output_rows;  // of all outputs of the model
-  bool may_be_compressed;            // whether answers are large enough for that
+  bool may_be_compressed = false;    // whether answers are large enough for that
 
   // Whether the binary data can be run without being looked at by Python.
   bool Takes(std::string_view data) const;

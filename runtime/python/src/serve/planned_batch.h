@@ -43,8 +43,10 @@ class PlannedBatch {
 
   size_t requests() const { return requests_.size(); }
   int64_t rows() const;
-  int64_t key() const { return requests_[0]->key; }
-  Seconds oldest_wait() const { return start_ - requests_[0]->since; }
+  // The dims behind the first of each input, which are the same in all requests.
+  const std::vector<std::vector<int64_t>>& input_row_dims() const {
+    return requests_[0]->plan->input_row_dims;
+  }
 
   // Puts requests with equal adapters side by side, whose rows are then computed faster.
   void SortByAdapter();
