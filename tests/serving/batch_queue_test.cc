@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <mutex>
 #include <thread>
 
 namespace fusec::python {
@@ -96,6 +98,35 @@ TEST(BatchQueue, ClosedItIsEmptied) {
   EXPECT_FALSE(queue.Push(Request(0, 1)));
   EXPECT_TRUE(queue.Take().empty());
   EXPECT_TRUE(queue.Take().empty());
+}
+
+TEST(BatchQueue, IdleLanesShareManyRequests) {
+  BatchQueue queue({100, {}, milliseconds(50), 100, true}, kLong);
+  std::mutex mutex;
+  std::vector<size_t> sizes;
+  std::vector<std::thread> lanes;
+  for (int i = 0; i < 3; ++i) {
+    lanes.emplace_back([&] {
+      while (true) {
+        const size_t size = queue.Take().size();
+        if (size == 0) return;
+        std::this_thread::sleep_for(milliseconds(200));  // it runs
+        queue.Finish(size);
+        const std::lock_guard lock(mutex);
+        sizes.push_back(size);
+      }
+    });
+  }
+  std::this_thread::sleep_for(milliseconds(20));
+  for (int i = 0; i < 40; ++i) EXPECT_TRUE(queue.Push(Request(0, 1)));
+  std::this_thread::sleep_for(milliseconds(400));
+  for (int i = 0; i < 15; ++i) EXPECT_TRUE(queue.Push(Request(0, 1)));  // too few to be shared
+  std::this_thread::sleep_for(milliseconds(400));
+  queue.Close();
+  for (std::thread& lane : lanes) lane.join();
+  ASSERT_EQ(sizes.size(), 4u);
+  std::sort(sizes.begin(), sizes.begin() + 3);
+  EXPECT_EQ(sizes, (std::vector<size_t>{13, 13, 14, 15}));
 }
 
 TEST(BatchQueue, NobodyWaitsWhenAllHaveAsked) {

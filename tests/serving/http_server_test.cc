@@ -275,8 +275,11 @@ TEST(HttpServer, ItMayEndBeforeItsRequests) {
   EXPECT_EQ(events.ended[0].first, 499);
   PlannedBatch batch = PlannedOf(queue->Take());
   EXPECT_EQ(batch.requests(), 2u);
+  server->CloseIdle();
   server->Stop();
   EXPECT_EQ(server->connections(), 0u);
+  server->CloseIdle();  // both may be called again
+  server->Stop();
   server = nullptr;
   EXPECT_EQ(Echo(batch).requests, 0);  // nobody waits any more
   batch.Send();

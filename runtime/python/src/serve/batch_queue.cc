@@ -5,7 +5,8 @@
 namespace fusec::python {
 namespace {
 
-constexpr size_t kMany = 8;  // requests from which Crowd draws conclusions
+// The requests from which Crowd draws conclusions, and the least of a lane's share.
+constexpr size_t kMany = 8;
 
 }  // namespace
 
@@ -35,19 +36,24 @@ bool BatchQueue::Push(std::shared_ptr<Waiting> waiting) {
 
 Batch BatchQueue::Take() {
   std::unique_lock lock(mutex_);
+  ++idle_lanes_;
   while (true) {
     while (!queue_.empty() && queue_.front()->is_done()) {
       queued_rows_ -= queue_.front()->rows;
       queue_.pop_front();
     }
     if (queue_.empty()) {
-      if (is_closed_) return {};
+      if (is_closed_) {
+        --idle_lanes_;
+        return {};
+      }
       has_changed_.wait(lock);
       continue;
     }
     if (IsDue(Clock::now())) {
       Batch batch = TakeBatch();
       running_ += batch.size();
+      --idle_lanes_;
       if (!queue_.empty()) has_changed_.notify_one();
       return batch;
     }
@@ -89,8 +95,15 @@ bool BatchQueue::IsDue(Clock::time_point now) {
          crowd_.IsAll(queue_.size() + running_, now);
 }
 
+// The most requests of the next batch.
+size_t BatchQueue::Share() const {
+  const size_t lanes = std::clamp(queue_.size() / kMany, size_t{1}, idle_lanes_);
+  return (queue_.size() + lanes - 1) / lanes;
+}
+
 // Takes the first request, and the later ones that may share its run and fit into it.
 Batch BatchQueue::TakeBatch() {
+  const size_t most = Share();
   Batch batch = {std::move(queue_.front())};
   queue_.pop_front();
   int64_t rows = batch[0]->rows;
@@ -99,8 +112,8 @@ Batch BatchQueue::TakeBatch() {
   int64_t left_rows = 0;
   for (std::shared_ptr<Waiting>& waiting : queue_) {
     if (waiting->is_done()) continue;
-    if (waiting->key == batch[0]->key && rows + waiting->rows <= limits_.rows &&
-        Fits(*waiting, sizes)) {
+    if (batch.size() < most && waiting->key == batch[0]->key &&
+        rows + waiting->rows <= limits_.rows && Fits(*waiting, sizes)) {
       rows += waiting->rows;
       batch.push_back(std::move(waiting));
     } else {

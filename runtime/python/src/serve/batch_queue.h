@@ -73,7 +73,9 @@ class BatchQueue : public std::enable_shared_from_this<BatchQueue> {
 
   // Returns whether there was room for the request; there is none in a closed queue.
   bool Push(std::shared_ptr<Waiting> waiting);
-  // Waits for the next batch. It is empty if the queue is closed and no request is left.
+  // Waits for the next batch. It is empty if the queue is closed and no request is left. If several
+  // lanes wait for one, many requests are shared between them, so that the GPU or a core works for
+  // one lane while the clients of another get their answers and ask again.
   Batch Take();
   // The requests of a batch no longer run.
   void Finish(size_t requests);
@@ -87,6 +89,7 @@ class BatchQueue : public std::enable_shared_from_this<BatchQueue> {
   void DropEnded();
   bool IsDue(Clock::time_point now);
   Batch TakeBatch();
+  size_t Share() const;
   bool Fits(const Waiting& waiting, std::vector<int64_t>& sizes) const;
 
   const BatchLimits limits_;
@@ -94,7 +97,8 @@ class BatchQueue : public std::enable_shared_from_this<BatchQueue> {
   std::condition_variable has_changed_;
   std::deque<std::shared_ptr<Waiting>> queue_;
   int64_t queued_rows_ = 0;
-  size_t running_ = 0;
+  size_t running_ = 0;     // requests in batches
+  size_t idle_lanes_ = 0;  // that are in Take
   Crowd crowd_;
   bool is_closed_ = false;
 };

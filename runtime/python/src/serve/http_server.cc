@@ -139,6 +139,7 @@ void HttpServer::SetModel(std::shared_ptr<const PlannedModel> model) {
 }
 
 void HttpServer::CloseIdle() {
+  if (is_stopped_) return;
   is_closing_ = true;
   CloseAcceptor();
   for (const auto& loop : loops_) loop->CloseIdle();
