@@ -42,7 +42,7 @@ TEST(Crowd, AllAreAsManyAsThereWere) {
 }
 
 TEST(BatchQueue, ABatchIsFullOrHasWaited) {
-  BatchQueue queue({4, {}, milliseconds(20), 100, true}, kLong);
+  BatchQueue queue({4, {}, milliseconds(20), 100, true, false}, kLong);
   for (const int64_t rows : {3, 1, 2, 3, 9}) EXPECT_TRUE(queue.Push(Request(0, rows)));
   EXPECT_EQ(RowsOf(queue.Take()), (Rows{3, 1}));
   EXPECT_EQ(RowsOf(queue.Take()), (Rows{2}));
@@ -55,7 +55,7 @@ TEST(BatchQueue, ABatchIsFullOrHasWaited) {
 }
 
 TEST(BatchQueue, OnlyEqualKeysAndSizesThatFitShareABatch) {
-  BatchQueue queue({100, {5}, Clock::duration::zero(), 100, true}, kLong);
+  BatchQueue queue({100, {5}, Clock::duration::zero(), 100, true, false}, kLong);
   EXPECT_TRUE(queue.Push(Request(7, 1, {3})));
   EXPECT_TRUE(queue.Push(Request(8, 2, {0})));
   EXPECT_TRUE(queue.Push(Request(7, 3, {3})));  // 6 together, which is more than 5
@@ -66,7 +66,7 @@ TEST(BatchQueue, OnlyEqualKeysAndSizesThatFitShareABatch) {
 }
 
 TEST(BatchQueue, WhatHasEndedIsNotTaken) {
-  BatchQueue queue({100, {}, Clock::duration::zero(), 3, true}, kLong);
+  BatchQueue queue({100, {}, Clock::duration::zero(), 3, true, false}, kLong);
   std::vector<std::shared_ptr<Waiting>> requests;
   for (const int64_t rows : {1, 2, 3}) {
     requests.push_back(Request(0, rows));
@@ -81,13 +81,13 @@ TEST(BatchQueue, WhatHasEndedIsNotTaken) {
 }
 
 TEST(BatchQueue, NothingIsJoinedWhereNothingCanBe) {
-  BatchQueue queue({100, {}, kLong, 100, false}, kLong);
+  BatchQueue queue({100, {}, kLong, 100, false, false}, kLong);
   for (int64_t key = 0; key < 3; ++key) EXPECT_TRUE(queue.Push(Request(key, 1)));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(queue.Take().size(), 1u);  // without delay
 }
 
 TEST(BatchQueue, ClosedItIsEmptied) {
-  BatchQueue queue({100, {}, kLong, 100, true}, kLong);
+  BatchQueue queue({100, {}, kLong, 100, true, false}, kLong);
   EXPECT_TRUE(queue.Push(Request(0, 1)));
   std::thread closes([&] {
     std::this_thread::sleep_for(milliseconds(20));
@@ -101,7 +101,7 @@ TEST(BatchQueue, ClosedItIsEmptied) {
 }
 
 TEST(BatchQueue, IdleLanesShareManyRequests) {
-  BatchQueue queue({100, {}, milliseconds(50), 100, true}, kLong);
+  BatchQueue queue({100, {}, milliseconds(50), 100, true, true}, kLong);
   std::mutex mutex;
   std::vector<size_t> sizes;
   std::vector<std::thread> lanes;
@@ -130,7 +130,7 @@ TEST(BatchQueue, IdleLanesShareManyRequests) {
 }
 
 TEST(BatchQueue, NobodyWaitsWhenAllHaveAsked) {
-  BatchQueue queue({1000, {}, milliseconds(100), 100, true}, milliseconds(400));
+  BatchQueue queue({1000, {}, milliseconds(100), 100, true, false}, milliseconds(400));
   const auto seconds_of_batch = [&] {
     for (int i = 0; i < 12; ++i) EXPECT_TRUE(queue.Push(Request(0, 1)));
     const Clock::time_point start = Clock::now();

@@ -147,8 +147,8 @@ class Served {
   }
 
   sockaddr_in address_{};
-  std::shared_ptr<BatchQueue> queue_ =
-      std::make_shared<BatchQueue>(BatchLimits{20, {}, milliseconds(1), 1000, true}, seconds(1));
+  std::shared_ptr<BatchQueue> queue_ = std::make_shared<BatchQueue>(
+      BatchLimits{20, {}, milliseconds(1), 1000, true, false}, seconds(1));
   std::shared_ptr<HttpServer> server_;
   std::atomic<bool> is_ending_ = false;
   std::vector<std::thread> threads_;
@@ -249,8 +249,8 @@ TEST(HttpServer, ClientsGetTheirAnswers) {
 }
 
 TEST(HttpServer, ItMayEndBeforeItsRequests) {
-  auto queue =
-      std::make_shared<BatchQueue>(BatchLimits{20, {}, milliseconds(0), 10, true}, seconds(1));
+  auto queue = std::make_shared<BatchQueue>(BatchLimits{20, {}, milliseconds(0), 10, true, false},
+                                            seconds(1));
   sockaddr_in address;
   auto server =
       std::make_shared<HttpServer>(Listen(address), HttpLimits{100'000, seconds(5), 0, 3});

@@ -77,7 +77,7 @@ class BatchQueue:
     """The waiting requests of a model."""
 
     def __init__(
-        self, max_rows: int, max_sizes: Sequence[int], delay_s: float, max_waiting: int, can_join: bool, lately_s: float
+        self, max_rows: int, max_sizes: Sequence[int], delay_s: float, max_waiting: int, can_join: bool, shares: bool, lately_s: float
     ) -> None: ...
     def push(self, number: int, key: int, rows: int, sizes: Sequence[int]) -> NumberedRequest | None:
         """Puts in a request with this number; None if the queue is full or closed."""

@@ -74,14 +74,14 @@ void DeclareQueue(nb::module_& module) {
       .def_prop_ro("is_done", &NumberedRequest::is_done);
   nb::class_<BatchQueue>(module, "BatchQueue")
       .def(nb::new_([](int64_t max_rows, std::vector<int64_t> max_sizes, double delay_s,
-                       size_t max_waiting, bool can_join, double lately_s) {
+                       size_t max_waiting, bool can_join, bool shares, double lately_s) {
              return std::make_shared<BatchQueue>(
                  BatchLimits{max_rows, std::move(max_sizes), Duration(delay_s), max_waiting,
-                             can_join},
+                             can_join, shares},
                  Duration(lately_s));
            }),
            nb::arg("max_rows"), nb::arg("max_sizes"), nb::arg("delay_s"), nb::arg("max_waiting"),
-           nb::arg("can_join"), nb::arg("lately_s"))
+           nb::arg("can_join"), nb::arg("shares"), nb::arg("lately_s"))
       .def(
           "push",
           [](BatchQueue& self, int64_t number, int64_t key, int64_t rows,

@@ -200,11 +200,18 @@ class Batcher:
         self._signature, self._options, self._metrics, self._version = signature, options, metrics, version
         # The upper bounds of joined dims; that of row_dim is omitted if max_rows is the tighter limit.
         limits = {name: signature.dims[name][1] for name in signature.joined}
-        self.max_rows = options.max_rows or (_CPU_ROWS if model.device.startswith("cpu") else _GPU_ROWS)
+        is_on_cpu = model.device.startswith("cpu")
+        self.max_rows = options.max_rows or (_CPU_ROWS if is_on_cpu else _GPU_ROWS)
         limits = {name: most for name, most in limits.items() if name != signature.row_dim or most < self.max_rows}
         self._limited = tuple(limits)
         self.queue = _native.BatchQueue(
-            self.max_rows, list(limits.values()), options.max_delay_ms / 1000, options.max_queue, signature.can_join, _LATELY_S
+            max_rows=self.max_rows,
+            max_sizes=list(limits.values()),
+            delay_s=options.max_delay_ms / 1000,
+            max_waiting=options.max_queue,
+            can_join=signature.can_join,
+            shares=is_on_cpu,
+            lately_s=_LATELY_S,
         )
         self.plans = _native.Plans()
         self._loop = asyncio.get_running_loop()

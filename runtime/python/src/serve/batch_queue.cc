@@ -97,6 +97,7 @@ bool BatchQueue::IsDue(Clock::time_point now) {
 
 // The most requests of the next batch.
 size_t BatchQueue::Share() const {
+  if (!limits_.shares) return queue_.size();
   const size_t lanes = std::clamp(queue_.size() / kMany, size_t{1}, idle_lanes_);
   return (queue_.size() + lanes - 1) / lanes;
 }

@@ -44,6 +44,9 @@ struct BatchLimits {
   Clock::duration delay;       // how long the first request of a batch waits for others
   size_t waiting;              // the most waiting requests
   bool can_join;               // whether requests may share runs at all
+  // Whether lanes that wait for a batch share many requests, instead of one lane taking all. On a
+  // CPU, each lane has a core.
+  bool shares;
 };
 
 // Tracks how many requests waited or ran at the same time recently. If each client waits for its
@@ -73,9 +76,7 @@ class BatchQueue : public std::enable_shared_from_this<BatchQueue> {
 
   // Returns whether there was room for the request; there is none in a closed queue.
   bool Push(std::shared_ptr<Waiting> waiting);
-  // Waits for the next batch. It is empty if the queue is closed and no request is left. If several
-  // lanes wait for one, many requests are shared between them, so that the GPU or a core works for
-  // one lane while the clients of another get their answers and ask again.
+  // Waits for the next batch. It is empty if the queue is closed and no request is left.
   Batch Take();
   // The requests of a batch no longer run.
   void Finish(size_t requests);
