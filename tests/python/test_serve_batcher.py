@@ -138,7 +138,7 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         path = compiled("lora", MODELS.parents[2] / "models/lora_mlp.ts.onnx", adapters={"slots": 2, "rank": 5})
         server = await self.served(path)
         random = np.random.default_rng(0)
-        ids = ([0], [-1, 1], [1, 0, -1])
+        ids = ([0], [-1, 1], [], [1, 0, -1])
         requests = [{"in0": random.random((len(i), 16), np.float32), "adapter_id": np.array(i, np.int32)} for i in ids]
         await self.check_joined(server, requests)
 

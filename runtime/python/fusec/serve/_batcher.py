@@ -284,17 +284,23 @@ class Batcher:
 
     def _serve(self, lane: Lane) -> None:
         while (taken := self.queue.take()) is not None:
-            if isinstance(taken, list):
-                self._run(lane, taken)
-            else:
-                self._run_planned(lane, taken)
+            try:
+                if isinstance(taken, list):
+                    self._run(lane, taken)
+                else:
+                    self._run_planned(lane, taken)
+            except Exception:
+                if self._loop.is_closed():
+                    return  # without close(), as at the end of a program
+                logger.exception("a batch was not answered")
+                self.has_failed = True
 
     def _run(self, lane: Lane, numbers: list[int]) -> None:
         found = [self._waiting.pop(number, None) for number in numbers]
         batch = [waiting for waiting in found if waiting is not None]  # the others were cancelled
         # Rows with equal adapters side by side are computed faster (runtime/README.md has figures).
         if self.adapters is not None and len(batch) > 1:
-            batch.sort(key=lambda waiting: int(waiting.request.arrays[self.adapters].flat[0]))
+            batch.sort(key=lambda waiting: waiting.request.arrays[self.adapters][:1].tolist())
         version, start = self._version(), time.perf_counter()
         failed, answers = None, []
         try:
