@@ -11,6 +11,8 @@ set(fusec_license_of_onnx
 function(fusec_license_file part out)
   if(part STREQUAL nanobind)
     file(GLOB file ${nanobind_ROOT}/../../nanobind-*.dist-info/licenses/LICENSE)
+  elseif(part STREQUAL boost)
+    file(GLOB file /usr/share/doc/libboost1.*-dev/copyright)
   elseif(part STREQUAL robin_map)  # in the first comment
     set(file ${nanobind_ROOT}/../ext/robin_map/include/tsl/robin_map.h)
   else()

@@ -13,7 +13,9 @@ say() { printf '\033[2m[set-up]\033[0m %s\n' "$*" >&2; }
 packages=(g++ make ninja-build ccache git ca-certificates python3 python3-dev python3-venv
           libprotobuf-dev protobuf-compiler libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libxxhash-dev
           zlib1g-dev "llvm-$LLVM_VERSION-dev" libgtest-dev librapidcheck-dev libdnnl-dev clang-format openssh-client
-          abigail-tools dpkg-dev file pkg-config libboost1.81-dev)
+          abigail-tools dpkg-dev file pkg-config)
+# Debian has two releases of Boost, of which a machine can have one; either will do.
+[ -e /usr/include/boost/beast.hpp ] || packages+=(libboost-dev)
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

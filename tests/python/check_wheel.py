@@ -29,7 +29,7 @@ print(fusec.__file__)
 """
 # The parts in the wheel, by their names in .setup/notices.cmake, and a word of the license of each.
 COPYRIGHTS = {
-    "gcc-12-base": "GCC RUNTIME LIBRARY EXCEPTION", "libboost1.81-dev": "Boost Software License", "libcli11-dev": "University of Cincinnati",
+    "gcc-12-base": "GCC RUNTIME LIBRARY EXCEPTION", "boost": "Boost Software License", "libcli11-dev": "University of Cincinnati",
     "libexpected-dev": "CC0",
     "libfmt-dev": "Victor Zverovich", "libprotobuf-dev": "Google Inc.", "libxxhash-dev": "Yann Collet", "llvm-19-dev": "LLVM Exceptions",
     "nanobind": "Wenzel Jakob", "nlohmann-json3-dev": "Niels Lohmann", "onnx": "ONNX Project Contributors",

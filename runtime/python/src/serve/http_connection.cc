@@ -51,9 +51,12 @@ std::optional<size_t> ReadSize(std::string_view text) {
   return size;
 }
 
+// Boost has string views of its own, or the standard's, depending on its release.
+std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
 template <class Fields>
 bool AcceptsCompression(const Fields& fields) {
-  const std::string_view accepted = fields[http::field::accept_encoding];
+  const std::string_view accepted = View(fields[http::field::accept_encoding]);
   return accepted.find("gzip") != accepted.npos || accepted.find("deflate") != accepted.npos;
 }
 
@@ -213,7 +216,7 @@ bool HttpConnection::ParseHead() {
 
 void HttpConnection::BeginBody() {
   const auto& message = parser_->get();
-  const std::string_view target = message.target();
+  const std::string_view target = View(message.target());
   const bool is_plain = std::all_of(target.begin(), target.end(),
                                     [](char byte) { return byte > ' ' && byte < '\x7f'; });
   if (!is_plain || (message.version() != 10 && message.version() != 11)) {
@@ -287,7 +290,7 @@ void HttpConnection::ExpectRest() {
   if (is_timed_) return;
   is_timed_ = true;
   StartTimer(server_->limits().body_timeout);
-  const std::string_view expected = parser_->get()[http::field::expect];
+  const auto expected = parser_->get()[http::field::expect];
   if (boost::beast::iequals(expected, "100-continue") && received_ == 0 && framed_ == 0) {
     constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     // A client whose window is too small for these bytes does not get them.
@@ -311,10 +314,10 @@ void HttpConnection::HasBody() {
 bool HttpConnection::AnswerByPlan() {
   const std::shared_ptr<const PlannedModel> model = server_->model();
   const auto& message = parser_->get();
-  if (!model || message.method() != http::verb::post || message.target() != model->target)
+  if (!model || message.method() != http::verb::post || View(message.target()) != model->target)
     return false;
-  const std::string_view encoding = message[http::field::content_encoding];
-  const auto json_size = ReadSize(message["inference-header-content-length"]);
+  const std::string_view encoding = View(message[http::field::content_encoding]);
+  const auto json_size = ReadSize(View(message["inference-header-content-length"]));
   if (!json_size || *json_size > body_.size || !(encoding.empty() || encoding == "identity"))
     return false;
   std::shared_ptr<const Plan> plan = model->plans->Find(body_.text().substr(0, *json_size));
@@ -337,13 +340,13 @@ bool HttpConnection::AnswerByPlan() {
 std::shared_ptr<HttpRequest> HttpConnection::HandedOver() {
   const auto& message = parser_->get();
   auto request = std::make_shared<HttpRequest>();
-  request->method = message.method_string();
-  request->target = message.target();
+  request->method = View(message.method_string());
+  request->target = View(message.target());
   for (const auto& field : message) {
-    std::string name = field.name_string();
+    std::string name(View(field.name_string()));
     for (char& letter : name)
       if (letter >= 'A' && letter <= 'Z') letter += 'a' - 'A';
-    request->headers.emplace_back(std::move(name), field.value());
+    request->headers.emplace_back(std::move(name), View(field.value()));
   }
   request->sink = shared_from_this();
   return request;
@@ -373,7 +376,7 @@ void HttpConnection::Write(Answer answer) {
   since_ = Clock::now();
   const auto reason = http::obsolete_reason(static_cast<http::status>(answer.status));
   head_ = "HTTP/1.1 " + std::to_string(answer.status) + " ";
-  head_ += reason;
+  head_ += View(reason);
   head_ += "\r\n";
   head_ += answer.head;
   tail_ = keeps_alive ? "" : "connection: close\r\n";
