@@ -87,7 +87,7 @@ class Served {
  public:
   Served() {
     const int listening = Listen(address_);
-    server_ = std::make_shared<HttpServer>(listening, HttpLimits{100'000, seconds(5), 0, 3});
+    server_ = std::make_shared<HttpServer>(listening, HttpLimits{100'000, seconds(5), 3});
     server_->Start();
     server_->SetModel(EchoModel(queue_));
     for (int i = 0; i < 2; ++i) threads_.emplace_back([this] { Lane(); });
@@ -252,8 +252,7 @@ TEST(HttpServer, ItMayEndBeforeItsRequests) {
   auto queue = std::make_shared<BatchQueue>(BatchLimits{20, {}, milliseconds(0), 10, true, false},
                                             seconds(1));
   sockaddr_in address;
-  auto server =
-      std::make_shared<HttpServer>(Listen(address), HttpLimits{100'000, seconds(5), 0, 3});
+  auto server = std::make_shared<HttpServer>(Listen(address), HttpLimits{100'000, seconds(5), 3});
   server->Start();
   server->SetModel(EchoModel(queue));
   const std::string json = JsonOf(1), data(kRowBytes, 'x');

@@ -70,8 +70,6 @@ class NumberedRequest:
 
     def end(self) -> bool:
         """Returns True for the caller that may answer it."""
-    @property
-    def is_done(self) -> bool: ...
 
 class BatchQueue:
     """The waiting requests of a model."""
@@ -164,7 +162,7 @@ class HttpRequest:
 class HttpServer:
     """An HTTP/1.1 server, which takes over a listening socket."""
 
-    def __init__(self, listening: int, max_body_bytes: int, body_timeout_s: float, answer_timeout_ms: float, threads: int) -> None: ...
+    def __init__(self, listening: int, max_body_bytes: int, body_timeout_s: float, threads: int) -> None: ...
     def fileno(self) -> int:
         """A descriptor that can be read when events wait."""
     def take_events(self) -> tuple[list[HttpRequest], list[HttpRequest], list[tuple[int, float]]]:

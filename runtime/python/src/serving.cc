@@ -69,9 +69,7 @@ nb::object Take(BatchQueue& queue) {
 }
 
 void DeclareQueue(nb::module_& module) {
-  nb::class_<NumberedRequest>(module, "NumberedRequest")
-      .def("end", &NumberedRequest::End)
-      .def_prop_ro("is_done", &NumberedRequest::is_done);
+  nb::class_<NumberedRequest>(module, "NumberedRequest").def("end", &NumberedRequest::End);
   nb::class_<BatchQueue>(module, "BatchQueue")
       .def(nb::new_([](int64_t max_rows, std::vector<int64_t> max_sizes, double delay_s,
                        size_t max_waiting, bool can_join, bool shares, double lately_s) {
@@ -196,11 +194,9 @@ void DeclareBatch(nb::module_& module) {
 // The owner of a server in Python.
 class OwnedServer {
  public:
-  OwnedServer(int listening, size_t body_bytes, double body_timeout_s, double answer_timeout_ms,
-              int threads)
+  OwnedServer(int listening, size_t body_bytes, double body_timeout_s, int threads)
       : server_(std::make_shared<HttpServer>(
-            listening,
-            HttpLimits{body_bytes, Duration(body_timeout_s), answer_timeout_ms, threads})) {
+            listening, HttpLimits{body_bytes, Duration(body_timeout_s), threads})) {
     server_->Start();
   }
   ~OwnedServer() {
@@ -238,9 +234,8 @@ void DeclareServer(nb::module_& module) {
           },
           nb::arg("status"), nb::arg("head"), nb::arg("body"));
   nb::class_<OwnedServer>(module, "HttpServer")
-      .def(nb::init<int, size_t, double, double, int>(), nb::arg("listening"),
-           nb::arg("max_body_bytes"), nb::arg("body_timeout_s"), nb::arg("answer_timeout_ms"),
-           nb::arg("threads"))
+      .def(nb::init<int, size_t, double, int>(), nb::arg("listening"), nb::arg("max_body_bytes"),
+           nb::arg("body_timeout_s"), nb::arg("threads"))
       .def("fileno", [](const OwnedServer& self) { return (*self).events_descriptor(); })
       .def("take_events",
            [](const OwnedServer& self) {

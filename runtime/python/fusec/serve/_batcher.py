@@ -197,7 +197,8 @@ class Batcher:
     """
 
     def __init__(self, model: Any, signature: Signature, options: BatchOptions, metrics: Metrics, version: Callable[[], int] = lambda: 0):
-        self._signature, self._options, self._metrics, self._version = signature, options, metrics, version
+        self._signature, self._metrics, self._version = signature, metrics, version
+        self.timeout_ms = options.timeout_ms  # of requests that do not state one
         # The upper bounds of joined dims; that of row_dim is omitted if max_rows is the tighter limit.
         limits = {name: signature.dims[name][1] for name in signature.joined}
         is_on_cpu = model.device.startswith("cpu")
@@ -249,7 +250,7 @@ class Batcher:
             closed, full = "the model is being unloaded", f"{len(self.queue)} requests wait already"
             raise Unavailable(closed) if self.queue.is_closed else QueueFull(full)
         waiting.queued, waiting.forget = queued, functools.partial(self._waiting.pop, number, None)
-        limit = timeout_ms or self._options.timeout_ms
+        limit = timeout_ms or self.timeout_ms
         if limit:
             waiting.timer = self._loop.call_later(limit / 1000, self._expire, waiting, limit)
         return waiting

@@ -55,9 +55,7 @@ class Listener:
         threads = threads if threads > 0 else min(max((os.cpu_count() or 1) // 4, 1), _MOST_THREADS)
         listening = _shared_socket(host, port)
         self.port = listening.getsockname()[1]
-        timeout_ms = self.local.options.timeout_ms if self.local is not None else 0.0
-        options = self._options
-        self._server = _native.HttpServer(listening.detach(), options.max_body_bytes, options.body_timeout_s, timeout_ms, threads)
+        self._server = _native.HttpServer(listening.detach(), self._options.max_body_bytes, self._options.body_timeout_s, threads)
         self._loop.add_reader(self._server.fileno(), self._take_events)
         self._look()
 

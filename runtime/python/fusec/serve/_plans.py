@@ -59,7 +59,7 @@ class Plan:
             input_row_dims=[array.shape[1:] for array in request.arrays],
             bools=[(self._inputs[i][2], request.arrays[i].nbytes) for i in self._bools],
             adapter_at=adapter_at,
-            timeout_ms=self.timeout_ms or 0.0,
+            timeout_ms=self.timeout_ms or batcher.timeout_ms,
             around_version=(
                 f'{{"model_name": {json.dumps(model)}, "model_version": "'.encode(),
                 f'"{identity}, "outputs": ['.encode(),

@@ -38,10 +38,7 @@ std::string Text(const char* format, double value) {
 
 // The answer to a request that failed. The text has no characters that JSON escapes.
 AnswerSink::Answer ErrorAnswer(int status, const std::string& text) {
-  std::string json = "{\"error\": \"" + text + "\"}";
-  std::string head =
-      "content-type: application/json\r\ncontent-length: " + std::to_string(json.size()) + "\r\n";
-  return {status, std::move(head), std::move(json)};
+  return AnswerSink::Json(status, "{\"error\": \"" + text + "\"}");
 }
 
 std::optional<size_t> ReadSize(std::string_view text) {
@@ -128,10 +125,7 @@ void HttpConnection::TimeIsOver() {
     case State::kAnswering:
       if (!planned_ || !planned_->End()) return;
       server_->NoteEnded(504, *planned_);
-      return Write(ErrorAnswer(
-          504, Text("no answer within %g ms", planned_->plan->timeout_ms > 0
-                                                  ? planned_->plan->timeout_ms
-                                                  : server_->limits().answer_timeout_ms)));
+      return Write(ErrorAnswer(504, Text("no answer within %g ms", planned_->plan->timeout_ms)));
     case State::kDropping:
       return Close();
     default:
@@ -179,13 +173,12 @@ void HttpConnection::ReadOn() {
     } else if (state_ != State::kDropping) {
       return;
     }
-    if (!goes_on && (state_ == State::kHead || state_ == State::kBody || state_ == State::kChunks ||
-                     state_ == State::kDropping))
-      return Read();
+    if (!goes_on) return Read();
   }
 }
 
-// Returns whether the head is complete; otherwise more bytes are needed, or it was refused.
+// These return whether the head or the body is complete or was refused; otherwise more bytes are
+// needed.
 bool HttpConnection::ParseHead() {
   const auto* bytes = static_cast<const char*>(unread_.data().data());
   size_t empty = 0;  // empty lines before a request are allowed
@@ -204,8 +197,7 @@ bool HttpConnection::ParseHead() {
   if (error == http::error::header_limit) {
     Refuse(431, "the head of the request has more than " + std::to_string(kLongestHead) + " bytes");
   } else if (error == http::error::body_limit) {
-    Refuse(413,
-           "the body has more than " + std::to_string(server_->limits().body_bytes) + " bytes");
+    RefuseLarge();
   } else if (error) {
     Refuse(400, "this is no request of HTTP/1.1: " + error.message());
   } else {
@@ -237,7 +229,6 @@ void HttpConnection::BeginBody() {
   state_ = State::kBody;
 }
 
-// Returns whether the body is complete.
 bool HttpConnection::TakeBody() {
   const size_t count = std::min(unread_.size(), body_.size - received_);
   if (count > 0) {
@@ -253,7 +244,6 @@ bool HttpConnection::TakeBody() {
   return true;
 }
 
-// Returns whether the body is complete; otherwise more bytes are needed, or it was refused.
 bool HttpConnection::ParseChunks() {
   boost::system::error_code error;
   while (!parser_->is_done() && unread_.size() > 0 && !error) {
@@ -264,25 +254,22 @@ bool HttpConnection::ParseChunks() {
   }
   std::string& whole = parser_->get().body();
   const size_t most_framing = kMostFraming * whole.size() + kLongestHead;
-  if (error == http::error::body_limit) {
-    Refuse(413,
-           "the body has more than " + std::to_string(server_->limits().body_bytes) + " bytes");
-  } else if (error == http::error::header_limit || framed_ + unread_.size() > most_framing) {
-    if (parser_->is_done()) return false;
-    Refuse(400, "the chunks of the body are mostly something else");
-  } else if (error && error != http::error::need_more) {
-    Refuse(400, "this is no body of HTTP/1.1: " + error.message());
-  } else if (parser_->is_done()) {
+  if (parser_->is_done()) {
     body_.size = whole.size();
     body_.bytes = std::make_unique_for_overwrite<char[]>(body_.size);
     std::memcpy(body_.bytes.get(), whole.data(), body_.size);
     whole = {};
     HasBody();
-    return true;
+  } else if (error == http::error::body_limit) {
+    RefuseLarge();
+  } else if (error == http::error::header_limit || framed_ + unread_.size() > most_framing) {
+    Refuse(400, "the chunks of the body are mostly something else");
+  } else if (error && error != http::error::need_more) {
+    Refuse(400, "this is no body of HTTP/1.1: " + error.message());
   } else {
     ExpectRest();
   }
-  return false;
+  return state_ != State::kChunks;
 }
 
 // Starts the time limit for the rest of the body.
@@ -330,8 +317,7 @@ bool HttpConnection::AnswerByPlan() {
     planned_ = nullptr;
     return false;
   }
-  const double own = planned_->plan->timeout_ms;
-  const double timeout_ms = own > 0 ? own : server_->limits().answer_timeout_ms;
+  const double timeout_ms = planned_->plan->timeout_ms;
   if (timeout_ms > 0)
     StartTimer(std::chrono::duration_cast<Clock::duration>(Seconds(timeout_ms / 1000)));
   return true;
@@ -365,6 +351,10 @@ void HttpConnection::Refuse(int status, const std::string& text) {
   keeps_alive_ = false;
   is_refused_ = true;
   Write(ErrorAnswer(status, text));
+}
+
+void HttpConnection::RefuseLarge() {
+  Refuse(413, "the body has more than " + std::to_string(server_->limits().body_bytes) + " bytes");
 }
 
 void HttpConnection::Write(Answer answer) {

@@ -64,6 +64,7 @@ class HttpConnection : public AnswerSink, public std::enable_shared_from_this<Ht
   void StartTimer(Clock::duration duration);
   void TimeIsOver();
   void Refuse(int status, const std::string& text);
+  void RefuseLarge();
   void Write(Answer answer);
   void HasWritten(bool keeps_alive);
   void Drop(Clock::duration duration);

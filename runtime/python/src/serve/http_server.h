@@ -20,7 +20,6 @@ namespace fusec::python {
 struct HttpLimits {
   size_t body_bytes;
   Clock::duration body_timeout;  // the time in which a client must have sent its body
-  double answer_timeout_ms;      // of planned requests without one of their own; 0 for none
   int threads;                   // between which the connections are shared
 };
 

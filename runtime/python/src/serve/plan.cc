@@ -18,6 +18,12 @@ bool Plan::Takes(std::string_view data) const {
   });
 }
 
+AnswerSink::Answer AnswerSink::Json(int status, std::string json) {
+  std::string head =
+      "content-type: application/json\r\ncontent-length: " + std::to_string(json.size()) + "\r\n";
+  return {status, std::move(head), std::move(json)};
+}
+
 void Plans::Add(std::string json, std::shared_ptr<const Plan> plan) {
   const std::lock_guard lock(mutex_);
   if (!plans_.insert_or_assign(json, std::move(plan)).second) return;

@@ -78,6 +78,8 @@ class AnswerSink {
     std::string head, body;
   };
   virtual void Send(Answer answer) = 0;
+
+  static Answer Json(int status, std::string json);
 };
 
 class PlannedRequest : public Waiting {

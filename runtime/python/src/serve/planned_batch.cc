@@ -132,12 +132,10 @@ AnsweredRequests PlannedBatch::Answer(std::string_view version,
 AnsweredRequests PlannedBatch::Refuse(int status, const std::string& json,
                                       const std::vector<double>& bounds) {
   AnsweredRequests answered(bounds);
-  const std::string head =
-      "content-type: application/json\r\ncontent-length: " + std::to_string(json.size()) + "\r\n";
   for (const auto& request : requests_) {
     if (!request->End()) continue;
     answered.Add(*request, start_, bounds);
-    answers_.emplace_back(request->sink, AnswerSink::Answer{status, head, json});
+    answers_.emplace_back(request->sink, AnswerSink::Json(status, json));
   }
   return answered;
 }
