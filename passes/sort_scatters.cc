@@ -287,7 +287,11 @@ class Rewrite {
   }
   // Sums of bags, which begin with 0, are never -0, so that adding 0 changes none of them.
   Value* Combined(Value* data, Value* bags) {
-    if (how_ == "add" && AreZeros(data)) return bags;
+    if (how_ == "add" && AreZeros(data)) {
+      const Shape& shape = data->type.shape;
+      return bags->type.shape == shape ? bags
+                                       : Make(Kind::kExpand, {bags}, "wide", {{"shape", shape}});
+    }
     const Kind kind = how_ == "add" ? Kind::kAdd : how_ == "max" ? Kind::kMax : Kind::kMin;
     return builder_.Make(kind, {data, bags}, {}, name());
   }

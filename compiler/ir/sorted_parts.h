@@ -25,6 +25,10 @@ inline constexpr int64_t kMostDigitBits = 9, kMostDigitTile = 4096;
 // indices: 1 (passes/sort_scatters.h).
 inline constexpr const char* kDistinct = "distinct";
 
+// Attribute of a segment_reduce of sorted rows: the greatest size (region/found_sum.h) at which a
+// kernel finds the rows of each bag among the unsorted ones, instead of reading them sorted.
+inline constexpr const char* kFindsUpTo = "finds_up_to";
+
 // The most elements that a kernel sorts at once.
 inline constexpr int64_t kMostSorted = 4096;
 // On a GPU, the most elements of which a block chooses the first ones before it sorts these, and

@@ -16,6 +16,7 @@ struct LaunchShape {
   int64_t chunk = 0;           // elements per block, on the CPU
   int cluster_blocks = 0;      // blocks that split sums, on a GPU with clusters
   int key_warps = 0;           // warps that share the keys of a query, in attention on a GPU
+  bool finds_updates = false;  // blocks find the updates of their rows (region/found_sum.h)
   Team team = Team::kPlanned;  // who reduces a row, on a GPU
 
   bool operator==(const LaunchShape&) const = default;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "compiler/ir/c_text.h"
+#include "compiler/ir/sorted_parts.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/view_support.h"
 
@@ -27,9 +28,12 @@ int64_t SliceBound(int64_t bound, int64_t count) {
 // ends with the last row. Integers can only be summed. For an empty bag the sum and mean are 0 and
 // the maximum is minus infinity; with `zero_if_empty` the result is 0 if the bounds as given are
 // equal.
+//
+// If the elements of x were sorted by their bags, operand 3 may be the bag of each element before
+// that; kernels of few elements read it (region/found_sum.h). It changes no result.
 struct SegmentReduceOp {
-  static constexpr AttributeSpec kAttributes[] = {{"mode", "sum|mean|max"},
-                                                  {"zero_if_empty", "int"}};
+  static constexpr AttributeSpec kAttributes[] = {
+      {"mode", "sum|mean|max"}, {"zero_if_empty", "int"}, {kFindsUpTo, "int", /*optional=*/true}};
   static InferResult Infer(const InferContext& context) {
     const TensorType& x = context.operand(0);
     const TensorType& starts = context.operand(1);
@@ -49,6 +53,13 @@ struct SegmentReduceOp {
     if (starts.shape != ends.shape) {
       return ModelError(
           fmt::format("bags start at {} but end at {}", starts.ToString(), ends.ToString()));
+    }
+    if (context.has_operand(3)) {
+      const TensorType& places = context.operand(3);
+      if (!IsInteger(places.dtype) || places.rank() != 1 || places.shape[0] != x.shape[0]) {
+        return ModelError(fmt::format("places are {}, expected integers, one for each of {} rows",
+                                      places.ToString(), x.shape[0].ToString()));
+      }
     }
     context.Int("zero_if_empty");
     TensorType result = x;
@@ -137,7 +148,7 @@ struct SegmentReduceOp {
   }
   // A bound may equal the number of rows.
   static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
-    if (operand == 0) return std::nullopt;
+    if (operand == 0 || operand == 3) return std::nullopt;
     return IndexUse{{node.operand(0)->type.shape[0] + 1}, /*ascend=*/true};
   }
 };

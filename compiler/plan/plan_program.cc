@@ -98,14 +98,22 @@ void LaunchDependently(const PlanOptions& options, ArrayRef<PlannedRegion> regio
 }
 
 bool Reads(const Step& step, const Value* value) {
-  if (step.is_matmul) return step.matmul.b.value == value;
+  if (step.is_matmul) {
+    const MatMulPlan& plan = step.matmul;
+    const auto operands = {plan.a.value, plan.b.value, plan.bias,
+                           plan.addend,  plan.codes,   plan.factors};
+    return std::find(operands.begin(), operands.end(), value) != operands.end();
+  }
   return std::any_of(step.kernel.parameters.begin(), step.kernel.parameters.end(),
-                     [&](const KernelParameter& parameter) { return parameter.value == value; });
+                     [&](const KernelParameter& parameter) {
+                       const auto& tables = parameter.tables;
+                       return parameter.value == value ||
+                              std::find(tables.begin(), tables.end(), value) != tables.end();
+                     });
 }
 
-// The sizes at which a step reads the result of a region that dequantizes weights (kDense): those
-// from `from` on, which is INT64_MAX if there are none. nullopt if that is any size, or if
-// something else reads the result.
+// The sizes at which a step reads a result of a region: those from `from` on, which is INT64_MAX if
+// there are none. nullopt if that is any size, or if something else reads a result.
 std::optional<Alternative> SizesWithReaders(const Node& region, const Graph& graph,
                                             ArrayRef<PlannedRegion> regions,
                                             const ProgramPlan& program) {
@@ -116,34 +124,32 @@ std::optional<Alternative> SizesWithReaders(const Node& region, const Graph& gra
       return std::nullopt;
     for (const PlannedRegion& reader : regions) {
       const ValueList& operands = reader.node->operands;
-      const auto operand = std::find(operands.begin(), operands.end(), value);
-      if (operand == operands.end()) continue;
-      if (DenseOperand(*reader.node) != value) return std::nullopt;
-      const Expr size = PlanProduct(*reader.node)->m;
-      if (!sizes) sizes = {size, INT64_MAX, INT64_MAX};
-      if (!(sizes->size == size)) return std::nullopt;
+      if (std::find(operands.begin(), operands.end(), value) == operands.end()) continue;
       const auto first = program.steps.begin() + static_cast<int64_t>(reader.first_step);
       const auto end = first + static_cast<int64_t>(reader.steps);
+      if (!first->alternative) return std::nullopt;
+      const Expr& size = first->alternative->size;
+      if (!sizes) sizes = {size, INT64_MAX, INT64_MAX};
+      if (!(sizes->size == size)) return std::nullopt;
       const auto reading = std::find_if(first, end, [&](const Step& s) { return Reads(s, value); });
       if (reading == end) continue;
-      if (!reading->alternative || reading->alternative->by_waves) return std::nullopt;
+      if (reading->alternative->by_waves) return std::nullopt;
       sizes->from = std::min(sizes->from, reading->alternative->from);
     }
   }
-  if (sizes) sizes->is_first = true;
+  if (!sizes || sizes->from == 0) return std::nullopt;
+  sizes->is_first = true;
   return sizes;
 }
 
-// Lets steps that dequantize weights run only at sizes at which a step reads the result.
+// Lets steps run only at sizes at which a step reads their results: those that dequantize weights,
+// and those that sort updates.
 void IdleSteps(const Graph& graph, ArrayRef<PlannedRegion> regions, ProgramPlan& program) {
-  NodeSet dequantizations;
-  for (const PlannedRegion& region : regions) {
-    if (const Value* dense = DenseOperand(*region.node)) dequantizations.insert(dense->producer);
-  }
-  for (const PlannedRegion& region : regions) {
-    if (region.steps > 1 || dequantizations.count(region.node) == 0) continue;
-    program.steps[region.first_step].alternative =
-        SizesWithReaders(*region.node, graph, regions, program);
+  for (size_t i = regions.size(); i-- > 0;) {
+    const PlannedRegion& region = regions[i];
+    if (region.steps == 1)
+      program.steps[region.first_step].alternative =
+          SizesWithReaders(*region.node, graph, regions, program);
   }
 }
 

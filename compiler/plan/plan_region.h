@@ -11,6 +11,8 @@ namespace fusec {
 // Each function plans one kernel, for the region classes in its comment. These functions make all
 // decisions about loops, blocks and chunks.
 KernelPlan PlanLoop(const Node& region, KernelBuilder& builder);  // pointwise, gather_concat
+// The same for a sum whose blocks find the updates of their rows (region/found_sum.h).
+KernelPlan PlanFoundSum(const Node& region, KernelBuilder& builder);
 KernelPlan PlanRowReduction(const Node& region,
                             KernelBuilder& builder);  // row_reduction, matmul
 // block_program. A block computes as many rows as keep its threads busy, or as its launch shape

@@ -8,10 +8,12 @@
 #include "compiler/ir/recurrence.h"
 #include "compiler/kernel/fold.h"
 #include "compiler/plan/attention_tiling.h"
+#include "compiler/plan/loop_segments.h"
 #include "compiler/plan/matmul/choose_schedules.h"
 #include "compiler/plan/matmul/plan_schedule.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/recurrence_writer.h"
+#include "compiler/region/found_sum.h"
 #include "compiler/region/slot_product.h"
 #include "compiler/support/check.h"
 
@@ -45,10 +47,6 @@ constexpr int64_t kSplitQueriesTogether = 16, kSplitQueriesOfWarpgroups = 4;
 constexpr int64_t kSlotBlocksTogether = 2;
 using Team = LaunchShape::Team;
 
-std::string TeamName(Team team) {
-  return team == Team::kThread ? "thread" : team == Team::kWarp ? "warp" : "block";
-}
-
 // Sets in each kernel the list of all variants and their sizes. Names are shortened to "*" and the
 // suffix.
 void NameVariants(ArrayRef<Variant> variants, std::vector<Step>& steps) {
@@ -81,38 +79,6 @@ const Node* ReductionOf(const Node& region) {
 
 }  // namespace
 
-std::string KernelChoice::Suffix() const {
-  std::string suffix = SuffixOf(product);
-  if (shape.team != Team::kPlanned) suffix += "_" + TeamName(shape.team);
-  if (shape.block_size > 0) suffix += "_block_" + std::to_string(shape.block_size);
-  if (shape.lanes > 0) suffix += "_lanes_" + std::to_string(shape.lanes);
-  if (shape.rows > 0) suffix += "_rows_" + std::to_string(shape.rows);
-  if (shape.chunk > 0) suffix += "_chunk_" + std::to_string(shape.chunk);
-  if (shape.cluster_blocks > 0) suffix += "_cluster_" + std::to_string(shape.cluster_blocks);
-  if (shape.key_warps > 0) suffix += "_key_warps_" + std::to_string(shape.key_warps);
-  return suffix;
-}
-
-std::string KernelChoice::Words() const {
-  std::vector<std::string> words;
-  const auto number = [](int64_t n) { return std::to_string(n); };
-  if (const std::string of_product = WordsOf(product); !of_product.empty())
-    words.push_back(of_product);
-  if (shape.team != Team::kPlanned) words.push_back("a " + TeamName(shape.team) + " per row");
-  if (shape.block_size > 0) words.push_back("blocks of " + number(shape.block_size) + " threads");
-  if (shape.lanes > 0) words.push_back(number(shape.lanes) + " elements per thread");
-  if (shape.rows > 0) words.push_back(number(shape.rows) + " rows per block");
-  if (shape.chunk > 0) words.push_back("blocks of " + number(shape.chunk) + " elements");
-  if (shape.cluster_blocks > 0)
-    words.push_back("clusters of " + number(shape.cluster_blocks) + " blocks");
-  if (shape.key_warps > 0) words.push_back("keys over " + number(shape.key_warps) + " warps");
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text.empty() ? "as planned" : text;
-}
-
-int64_t KernelChoice::MostRows() const { return MostRowsOf(product); }
-
 RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<std::string> ops,
                              const PlanOptions& options, const Graph& graph)
     : region_(region),
@@ -133,6 +99,7 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
     const Shape& shape = AttentionOf(region).values->result()->type.shape;
     size_ = Product(Shape(shape.begin(), shape.end() - 1));
   }
+  if (FindsUpdates()) size_ = FoundSumOf(region)->size;
   if (class_ == RegionClass::kSlotMatMul) {
     const Shape& shape = SlotProductOf(region).result()->type.shape;
     size_ = Product(Shape(shape.begin(), shape.end() - 1));
@@ -145,6 +112,14 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
       product_.has_value() && !(options.batch_invariant && options.target == TargetKind::kGpu);
   if (!product_) product_ = PlanProduct(region);
   if (product_) size_ = product_->m;
+}
+
+// Whether kernels of few updates find them, instead of reading them sorted.
+bool RegionKernels::FindsUpdates() const {
+  const bool is_loop = class_ == RegionClass::kPointwise || class_ == RegionClass::kGatherConcat;
+  if (!is_loop || options_.target == TargetKind::kCpu || options_.batch_invariant) return false;
+  const std::optional<FoundSum> found = FoundSumOf(region_);
+  return found && SegmentsOf(region_).IsSingle() && IsAllThatNeedsItsSort(graph_, region_, *found);
 }
 
 std::vector<Variant> RegionKernels::Planned() const {
@@ -183,6 +158,7 @@ std::vector<Variant> RegionKernels::PlannedBySize() const {
     return PlannedRows();
   if (class_ == RegionClass::kSlotMatMul) return PlannedSlots();
   if (class_ == RegionClass::kAttention) return PlannedKeys();
+  if (FindsUpdates()) return PlannedFinding();
   if (!product_) return {Variant()};
   MatMulRanges ranges(library_ ? 1 : 0);
   if (HasTensorCores(options_))
@@ -279,6 +255,16 @@ std::vector<Variant> RegionKernels::PlannedKeys() const {
   clusters[1].to = variants[0].to;
   if (variants.size() > 1) clusters.push_back(variants[1]);
   return clusters;
+}
+
+// Few updates are found; for more of them, the regions before this one sort them.
+std::vector<Variant> RegionKernels::PlannedFinding() const {
+  Variant few;
+  few.choice.shape.finds_updates = true;
+  few.suffix = few.choice.Suffix();
+  std::vector<Variant> variants = FewAndMany(few, Variant(), FoundSumOf(region_)->finds_up_to + 1);
+  if (variants.size() > 1) variants[1].suffix.clear();
+  return variants;
 }
 
 // The fewest rows that do not fit in one wave, if a multiprocessor takes `rows` rows at once and
@@ -379,8 +365,9 @@ std::vector<KernelChoice> RegionKernels::CandidatesOf(int64_t size) const {
     choice.shape = shape;
     candidates.push_back(choice);
   };
-  // Random numbers are not the dequantized weights, which some of the kernels would read.
-  if (product_ && product_->made_right) return candidates;
+  // Random numbers are not the dequantized weights, which some of the kernels would read. What
+  // finds updates saves the kernels that sort them.
+  if ((product_ && product_->made_right) || FindsUpdates()) return candidates;
   const KernelChoice planned = candidates.front();
   if (options_.target == TargetKind::kCpu) {
     if (product_ && library_) return candidates;
@@ -492,7 +479,8 @@ Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& site
   else if (class_ == RegionClass::kRecurrence)
     step.kernel = PlanRecurrence(region_, options_, builder);
   else
-    step.kernel = PlanLoop(region_, builder);
+    step.kernel = variant.choice.shape.finds_updates ? PlanFoundSum(region_, builder)
+                                                     : PlanLoop(region_, builder);
   return step;
 }
 

@@ -4,28 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "compiler/kernel/launch_shape.h"
+#include "compiler/plan/kernel_choice.h"
 #include "compiler/plan/matmul/ranges.h"
-#include "compiler/plan/matmul/schedule.h"
 #include "compiler/plan/plan_program.h"
 #include "compiler/support/adt.h"
 
 namespace fusec {
-
-// One way to compute the results of a region.
-struct KernelChoice {
-  MatMulSchedule product;  // if the region is a product
-  LaunchShape shape;       // if the kernel is generated
-
-  bool operator==(const KernelChoice&) const = default;
-  // The suffix that this choice appends to the region's name: "_rows_8", "_block_128".
-  std::string Suffix() const;
-  // Describes the choice: "tile of 16 x 32, 8 warps, 3 stages of 512 bytes"; "as planned" if
-  // nothing is chosen.
-  std::string Words() const;
-  // The largest size that this choice can compute.
-  int64_t MostRows() const;
-};
 
 // A choice, and the range of sizes from..to (inclusive) for which it is used.
 struct Variant {
@@ -80,6 +64,8 @@ class RegionKernels {
   std::vector<Variant> PlannedRows() const;
   std::vector<Variant> PlannedSlots() const;
   std::vector<Variant> PlannedKeys() const;
+  std::vector<Variant> PlannedFinding() const;
+  bool FindsUpdates() const;
   FirstRows BeyondWave(int64_t rows, int64_t parts = 1) const;
   std::vector<Variant> FewAndMany(Variant few, Variant many, FirstRows first) const;
   std::vector<Variant> WithoutIdle(std::vector<Variant> variants) const;

@@ -4,6 +4,15 @@
 
 namespace fusec {
 
+const Value* OperandOf(const Node& region, const Value* value) {
+  while (value->producer && value->producer->kind == OpKind::kReshape)
+    value = value->producer->operand(0);
+  for (size_t i = 0; i < region.operands.size(); ++i) {
+    if (region.body->inputs[i].get() == value) return region.operands[i];
+  }
+  return nullptr;
+}
+
 std::optional<MemoryPlace> FindInMemory(const Node& region, const Value* value,
                                         ArrayRef<Expr> index, const Ranges& ranges) {
   Exprs at(index);

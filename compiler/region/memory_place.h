@@ -7,6 +7,9 @@
 
 namespace fusec {
 
+// The operand of the region that `value` of its body is, perhaps reshaped; null for any other value.
+const Value* OperandOf(const Node& region, const Value* value);
+
 // Where in memory an element lies that is reached through views only.
 struct MemoryPlace {
   const Value* tensor;  // a value outside of the region

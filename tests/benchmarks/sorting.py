@@ -116,7 +116,7 @@ def bags(entries, batch):
 
 MODELS = {  # name -> module, names of inputs and their dims, inputs by size
     "retrieval": (Retrieval, {"user": ["batch"]}, {f"batch {n}": (torch.randn(n, 128),) for n in (1, 32, 256)}),
-    "bags": (Bags, {"ids": ["n"], "rows": ["n"], "dense": ["batch"]}, {f"{n} ids in {b}": bags(n, b) for n, b in ((256, 32), (20_480, 2_048))}),
+    "bags": (Bags, {"ids": ["n"], "rows": ["n"], "dense": ["batch"]}, {f"{n} ids in {b}": bags(n, b) for n, b in ((256, 32), (2_048, 256), (20_480, 2_048))}),
     "router": (Router, {"tokens": ["tokens"]}, {f"{n} tokens": (torch.randn(n, 256),) for n in (16, 2_048)}),
     "sampling": (Sampling, {"logits": ["batch"]}, {f"batch {n}": (torch.randn(n, 32_000) * 3,) for n in (1, 32)}),
     "order": (Order, {"ids": ["n"]}, {f"{n} ids": (torch.randint(0, 1_000_000, (n,)),) for n in (2_000, 20_000, 1_000_000)}),

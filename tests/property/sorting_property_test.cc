@@ -136,6 +136,32 @@ TEST(Sorting, ScattersOfLinesSideBySideAreRight) {
   }
 }
 
+// Sums at places that are in no order, with as many updates as blocks find themselves and with more, whose places are sorted: of rows of
+// one element, of rows that a block takes 24 of, and of more elements than a block has threads; with what else is computed from the rows.
+TEST(Sorting, SumsOfFewUpdatesAndOfManyAreRight) {
+  for (const int columns : {1, 84, 128, 2100}) {
+    for (const char* how : {"add", "max"}) {
+      ExpectRight(fmt::format("graph @g(%t: f32[70, {0}], %s: i64[batch], %i: i64[batch, 1], %a: f32[60, {0}]) "
+                              "symbols(batch in 0..20000) {{\n"
+                              "  %u = gather(%t, %s) {{axis = 0}} : f32[batch, {0}]\n"
+                              "  %x = scatter_nd(%a, %i, %u) {{reduction = \"{1}\"}} : f32[60, {0}]\n"
+                              "  %y = relu(%x) : f32[60, {0}]\n  return %x, %y\n}}\n",
+                              columns, how),
+                  GpuOrItsText(), {0, 1, 33, 700, columns == 128 ? 9000 : 40}, 1e-4);
+    }
+  }
+  // Means of many places; and two sums over the same places, which are fewer at once.
+  ExpectRight(
+      "graph @g(%i: i64[batch, 1], %u: f32[batch, 3, 6], %b: f32[4000, 5], %v: f32[batch, 5]) symbols(batch in 0..9000) {\n"
+      "  %zeros = constant() [0.0] : f32[]\n  %z = expand(%zeros) {shape = dims[4000, 3, 6]} : f32[4000, 3, 6]\n"
+      "  %one = constant() [1.0] : f32[]\n  %ones = expand(%one) {shape = dims[batch, 3, 6]} : f32[batch, 3, 6]\n"
+      "  %x = scatter_nd(%z, %i, %u) {reduction = \"add\"} : f32[4000, 3, 6]\n"
+      "  %n = scatter_nd(%z, %i, %ones) {reduction = \"add\"} : f32[4000, 3, 6]\n"
+      "  %m = max(%n, %one) : f32[4000, 3, 6]\n  %mean = div(%x, %m) : f32[4000, 3, 6]\n"
+      "  %y = scatter_nd(%b, %i, %v) {reduction = \"min\"} : f32[4000, 5]\n  return %mean, %y\n}\n",
+      GpuOrItsText(), {0, 1, 300, 4500}, 1e-4);
+}
+
 // Two sums over the same places, of rows that are looked up. So many places are sorted by their digits, and what both look up is put into
 // their order once.
 TEST(Sorting, SumsOfLookedUpRowsAtManyPlacesAreRight) {

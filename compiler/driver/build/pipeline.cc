@@ -159,6 +159,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
     Append(passes, {"sort-scatters", "canonicalize", "eliminate-common", "order-updates",
                     "canonicalize", "eliminate-common", "eliminate-dead-nodes", "fold-constants",
                     "eliminate-dead-nodes"});
+  // Before sorts are split. Behind eliminate-common, because sums compute their places again.
+  if (target == TargetKind::kGpu) passes.push_back("find-updates");
   // Blocks of a GPU sort in shared memory.
   passes.push_back(target == TargetKind::kGpu ? "split-lines" : "split-sorts");
   // Before reductions are fused with what makes their operands.

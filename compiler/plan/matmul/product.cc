@@ -56,15 +56,6 @@ bool Adds(const Node& region, const Node& add, TargetKind target, MatMulPlan& pl
 
 }  // namespace
 
-const Value* OperandOf(const Node& region, const Value* value) {
-  while (value->producer && value->producer->kind == OpKind::kReshape)
-    value = value->producer->operand(0);
-  for (size_t i = 0; i < region.operands.size(); ++i) {
-    if (region.body->inputs[i].get() == value) return region.operands[i];
-  }
-  return nullptr;
-}
-
 std::optional<MatMulPlan> PlanProduct(const Node& region) {
   const Node* matmul = nullptr;
   for (const auto& node : region.body->nodes) {

@@ -8,12 +8,10 @@
 #include "compiler/kernel/region_lowering.h"
 #include "compiler/plan/matmul/schedule.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/region/memory_place.h"
 #include "compiler/support/adt.h"
 
 namespace fusec {
-
-// The operand of the region that `value` is, perhaps reshaped; null for any other value.
-const Value* OperandOf(const Node& region, const Value* value);
 
 // The common parts of kernels for matrix products: names and operands, which of several products a
 // block computes, and the epilogue, which computes the region's results from an element of the
