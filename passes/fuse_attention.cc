@@ -1,6 +1,7 @@
 #include "passes/fuse_attention.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "compiler/index/reshape.h"
 #include "compiler/ir/op_def.h"
@@ -78,6 +79,9 @@ class AttentionGroup {
       return "tensor cores need f32, f16 or bf16, the same type in both products";
     if (parts_.guard && ScalarConstant(parts_.guard->operand(1)) != 0.0)
       return "NaN probabilities are replaced by a value other than zero";
+    if (parts_.guard && parts_.guard_test()->kind == OpKind::kEqual &&
+        ScalarConstant(parts_.guard_test()->operand(1)) != -std::numeric_limits<double>::infinity())
+      return "probabilities are replaced where the greatest score is not -infinity";
     for (const Expr& extent : {MatMulDepth(scores), values.result()->type.shape.back()}) {
       const int64_t elements = extent.AsConstant().value_or(0);
       if (elements == 0 || elements > kMostHeadElements || elements % kWholeVectors != 0)

@@ -335,6 +335,21 @@ __device__ __forceinline__ void DivideByTotals(AttentionSums<Shape>& sums) {
   }
 }
 
+// Divides like DivideByTotals, but leaves rows as zeros all of whose scores are -infinity.
+template <class Shape>
+__device__ __forceinline__ void DivideByTotalsOfSeen(AttentionSums<Shape>& sums) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const float total = TotalOfRow<Shape>(sums, row);
+    const float scale = total == 0.0f ? 1.0f : 1.0f / total;
+#pragma unroll
+    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
+      sums.values[0][piece][2 * row] *= scale;
+      sums.values[0][piece][2 * row + 1] *= scale;
+    }
+  }
+}
+
 // Divides like DivideByTotals, but gives zeros to rows whose weights would be NaN. Either all
 // scores of such a row are -infinity, and its total is 0, or one of its scores is NaN or infinity,
 // and its total is NaN.

@@ -17,10 +17,11 @@ __device__ __forceinline__ Int FloorMod(Int a, Int b) {
   return wrong_sign ? Int(remainder + b) : remainder;
 }
 
-// The same for floats.
+// The same for floats; a zero has the sign of `b`, too.
 template <class Real>
 __device__ __forceinline__ Real FloatFloorMod(Real a, Real b) {
   const Real remainder = fmod(a, b);
-  const bool wrong_sign = remainder != 0 && (remainder < 0) != (b < 0);
+  if (remainder == 0) return copysign(remainder, b);
+  const bool wrong_sign = (remainder < 0) != (b < 0);
   return wrong_sign ? remainder + b : remainder;
 }

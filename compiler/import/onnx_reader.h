@@ -25,6 +25,6 @@ struct OnnxFile {
 Result<OnnxFile> ReadOnnx(const std::string& path);
 
 inline constexpr int kMinOpset = 7;  // in older opsets, Add and Mul broadcast by an attribute
-inline constexpr int kMaxOpset = 27;
+inline constexpr int kMaxOpset = 28;
 
 }  // namespace fusec

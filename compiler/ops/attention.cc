@@ -1,10 +1,15 @@
-// attention: scaled dot product attention as ONNX defines it in opsets 23 and 24.
+// attention: scaled dot product attention as ONNX defines it in opsets 23 to 25.
 //   attributes  is_causal, scale, softcap, qk_matmul_output_mode, q_num_heads, kv_num_heads,
-//               softmax_dtype, pads_mask
+//               softmax_dtype, pads_mask, left_window?, right_window?
 //   operands    q, k, v, mask?, past_key?, past_value?, nonpad_length?
 //   results     y, present_key, present_value, scores
 //
 //   scores = q k^T * scale;   softcap: c * tanh(scores / c);   + mask;   y = softmax(scores) v
+//
+// Query i is at position i + past_length of the keys, or at i + nonpad_length - q_length if the
+// keys end with padding. A causal attention hides keys behind that position, and windows those that
+// are more than so many positions before or behind it. A query from which all keys are hidden gives
+// zeros.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,6 +27,8 @@ namespace fusec {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr const char* kLeftWindow = "left_window";
+constexpr const char* kRightWindow = "right_window";
 
 // The stage of the scores that becomes result 3.
 enum ScoresStage : int64_t { kRawScores, kCappedScores, kMaskedScores, kProbabilities };
@@ -51,17 +58,26 @@ Result<void> ImportAttention(ImportContext& context) {
     }
     scale = 1 / std::sqrt(static_cast<double>(*size));
   }
+  Attributes windows;
+  for (const auto& [attribute, name] :
+       {std::pair{"left_window_size", kLeftWindow}, std::pair{"right_window_size", kRightWindow}}) {
+    const int64_t size = context.Int(attribute, -1);
+    if (size < -1)
+      return context.Fail(fmt::format("{} is {}, expected -1 (no limit) or more", attribute, size));
+    if (size >= 0) windows[name] = size;
+  }
   FUSEC_ASSIGN(const Dtype softmax_dtype,
                context.Type("softmax_precision", ComputeDtype(operands[0]->type.dtype)));
-  return context.AddNode(OpKind::kAttention, std::move(operands),
-                         {{"is_causal", int64_t{context.Int("is_causal", 0) != 0}},
-                          {"scale", scale},
-                          {"softcap", context.Float("softcap", 0)},
-                          {"qk_matmul_output_mode", context.Int("qk_matmul_output_mode", 0)},
-                          {"q_num_heads", q_heads},
-                          {"kv_num_heads", kv_heads},
-                          {"softmax_dtype", softmax_dtype},
-                          {"pads_mask", int64_t{context.opset() >= 24}}});
+  Attributes attributes = {{"is_causal", int64_t{context.Int("is_causal", 0) != 0}},
+                           {"scale", scale},
+                           {"softcap", context.Float("softcap", 0)},
+                           {"qk_matmul_output_mode", context.Int("qk_matmul_output_mode", 0)},
+                           {"q_num_heads", q_heads},
+                           {"kv_num_heads", kv_heads},
+                           {"softmax_dtype", softmax_dtype},
+                           {"pads_mask", int64_t{context.opset() >= 24}}};
+  attributes.insert(windows.begin(), windows.end());
+  return context.AddNode(OpKind::kAttention, std::move(operands), std::move(attributes));
 }
 
 InferResult InferAttention(const InferContext& context) {
@@ -129,6 +145,13 @@ double MaskAt(const ReferenceContext& context, ArrayRef<int64_t> index) {
   return mask.reals[position];
 }
 
+// Whether the position of a query hides the key from it.
+bool IsHidden(const Node& node, int64_t position, int64_t key) {
+  return (node.Int("is_causal") != 0 && key > position) ||
+         (node.Has(kLeftWindow) && key < position - node.Int(kLeftWindow)) ||
+         (node.Has(kRightWindow) && key > position + node.Int(kRightWindow));
+}
+
 void WritePresent(const HeadReader& reader, ReferenceTensor& present) {
   int64_t to = 0;
   ForEachIndex(present.dims, [&](ArrayRef<int64_t> index) {
@@ -154,6 +177,9 @@ Result<void> ReferenceAttention(ReferenceContext& context) {
     const int64_t b = at[0], h = at[1], i = at[2], kv = h / (q_heads / kv_heads);
     double* given = context.output(3).reals.data() +
                     ((b * q_heads + h) * q.total_length() + i) * k.total_length();
+    const bool ends_with_padding = context.has_input(6) && !context.has_input(4);
+    const int64_t first =
+        ends_with_padding ? context.input(6).ints[b] - q.total_length() : k.past_length();
     double greatest = -kInfinity;
     for (int64_t j = 0; j < k.total_length(); ++j) {
       double score = 0;
@@ -163,7 +189,7 @@ Result<void> ReferenceAttention(ReferenceContext& context) {
       if (softcap != 0) score = softcap * std::tanh(score / softcap);
       if (mode == kCappedScores) given[j] = score;
       score += MaskAt(context, {b, h, i, j});
-      if (node.Int("is_causal") != 0 && j > i + k.past_length()) score = -kInfinity;
+      if (IsHidden(node, first + i, j)) score = -kInfinity;
       if (context.has_input(6) && j >= context.input(6).ints[b]) score = -kInfinity;
       if (mode == kMaskedScores) given[j] = score;
       row[j] = score;
@@ -171,7 +197,7 @@ Result<void> ReferenceAttention(ReferenceContext& context) {
     }
     double sum = 0;
     for (double& score : row) sum += score = std::exp(score - greatest);
-    for (double& score : row) score /= sum;
+    for (double& score : row) score = greatest == -kInfinity ? 0 : score / sum;
     if (mode == kProbabilities) std::copy(row.begin(), row.end(), given);
     // The padding may hold anything, also infinities and NaNs.
     const int64_t length = context.has_input(6)
@@ -225,6 +251,23 @@ Value* IsNoPadding(Formula& f, const Node& node, const AttentionShape& s, int64_
   return f.Make(OpKind::kLess, {f.AlongAxis(f.Iota(0, s.total_length), axis, 4), length});
 }
 
+// The positions of the queries among the keys, moved by `distance`: [q_length, 1], or one such
+// column for each batch.
+Value* QueryPositions(Formula& f, const Node& node, const AttentionShape& s, int64_t distance) {
+  if (node.operand(6) == nullptr || node.operand(4) != nullptr)
+    return f.Reshape(f.Iota(s.past_length + distance, s.q_length), {s.q_length, Expr(1)});
+  Value* length = f.Reshape(node.operand(6), {s.batch, Expr(1), Expr(1), Expr(1)});
+  return f.Add(f.AlongAxis(f.Iota(Expr(distance) - s.q_length, s.q_length), 2, 4), length);
+}
+
+// Whether all keys may be hidden from a query.
+bool MayHideAll(const Node& node, const AttentionShape& s, const Ranges& ranges) {
+  if (node.operand(3) != nullptr || node.operand(6) != nullptr) return true;
+  if (!node.Has(kLeftWindow)) return false;
+  const Expr first_of_last = s.past_length + s.q_length - 1 - node.Int(kLeftWindow);
+  return !ranges.ProvenLess(first_of_last, s.total_length);
+}
+
 // The scores with -infinity where mask, causality or padding exclude a key.
 Value* MaskedScores(const Node& node, Builder& builder, const AttentionShape& s, Value* scores) {
   Formula f(builder);
@@ -237,11 +280,14 @@ Value* MaskedScores(const Node& node, Builder& builder, const AttentionShape& s,
     else
       scores = f.Add(scores, f.Cast(mask, dtype));
   }
-  if (node.Int("is_causal") != 0) {
-    Value* row = f.Reshape(f.Iota(s.past_length, s.q_length), {s.q_length, Expr(1)});
-    Value* allowed = builder.Make(OpKind::kGreaterOrEqual, {row, f.Iota(0, s.total_length)});
-    scores = f.Where(allowed, scores, never);
-  }
+  // The keys from one position to another, in relation to that of the query, are seen.
+  const auto see = [&](OpKind how, int64_t distance) {
+    Value* seen = f.Make(how, {QueryPositions(f, node, s, distance), f.Iota(0, s.total_length)});
+    scores = f.Where(seen, scores, never);
+  };
+  if (node.Int("is_causal") != 0) see(OpKind::kGreaterOrEqual, 0);
+  if (node.Has(kLeftWindow)) see(OpKind::kLessOrEqual, -node.Int(kLeftWindow));
+  if (node.Has(kRightWindow)) see(OpKind::kGreaterOrEqual, node.Int(kRightWindow));
   if (node.operand(6) != nullptr) scores = f.Where(IsNoPadding(f, node, s, 3), scores, never);
   return scores;
 }
@@ -272,6 +318,11 @@ Result<ValueList> DecomposeAttention(const Node& node, Builder& builder) {
   }
   Value* masked = MaskedScores(node, builder, s, capped);
   Value* probabilities = f.Softmax(masked, 3);
+  if (MayHideAll(node, s, builder.graph().SymbolRanges())) {
+    Value* is_hidden = f.Make(OpKind::kEqual, {f.Reduce(OpKind::kReduceMax, masked, {3}),
+                                               f.Number(-kInfinity, masked->type.dtype)});
+    probabilities = f.Where(is_hidden, f.Number(0, masked->type.dtype), probabilities);
+  }
   Value* weights = f.Cast(probabilities, value->type.dtype);
   Value* shown = value;
   if (node.operand(6) != nullptr)
@@ -289,7 +340,8 @@ struct AttentionOp {
       {"is_causal", "int"},       {"scale", "float"},
       {"softcap", "float"},       {"qk_matmul_output_mode", "int"},
       {"q_num_heads", "int"},     {"kv_num_heads", "int"},
-      {"softmax_dtype", "dtype"}, {"pads_mask", "int"}};
+      {"softmax_dtype", "dtype"}, {"pads_mask", "int"},
+      {kLeftWindow, "int", true}, {kRightWindow, "int", true}};
   static Result<void> Import(ImportContext& context) { return ImportAttention(context); }
   static InferResult Infer(const InferContext& context) { return InferAttention(context); }
   static Result<void> Reference(ReferenceContext& context) { return ReferenceAttention(context); }

@@ -93,8 +93,8 @@ struct DivOp : Pointwise<DivOp, OpKind::kDiv, kNumbers> {
   }
 };
 
-// With fmod = 0 the result has the sign of the divisor, as Python's %; with fmod = 1 that of the
-// dividend, as C's.
+// With fmod = 0 the result has the sign of the divisor, as Python's % (zeros of floats as well);
+// with fmod = 1 that of the dividend, as C's.
 struct ModOp : Pointwise<ModOp, OpKind::kMod, kNumbers> {
   static constexpr AttributeSpec kAttributes[] = {{"fmod", "int"}};
   static Result<void> Import(ImportContext& context) {
@@ -108,8 +108,12 @@ struct ModOp : Pointwise<ModOp, OpKind::kMod, kNumbers> {
     if constexpr (!std::is_floating_point_v<T>) {
       if (b == 0) return 0;
     }
+    if (node.Int("fmod") != 0) return remainder;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (remainder == 0) return std::copysign(remainder, b);
+    }
     const bool wrong_sign = remainder != 0 && (remainder < 0) != (b < 0);
-    return node.Int("fmod") == 0 && wrong_sign ? remainder + b : remainder;
+    return wrong_sign ? remainder + b : remainder;
   }
   static std::string Formula(FormulaContext& context) {
     const bool truncates = context.node.Int("fmod") != 0;
@@ -290,8 +294,9 @@ struct ClipOp {
 };
 
 // Bits that are shifted out are lost, so that a shift by the width or more gives 0 (undefined in
-// C).
-struct BitShiftOp : Pointwise<BitShiftOp, OpKind::kBitShift, kUnsignedInts> {
+// C). A right shift of a signed integer fills with the sign; a shift by less than 0 is one by the
+// width or more.
+struct BitShiftOp : Pointwise<BitShiftOp, OpKind::kBitShift, kInts> {
   static constexpr AttributeSpec kAttributes[] = {{"direction", "LEFT|RIGHT"}};
   static Result<void> Import(ImportContext& context) {
     const std::string direction = context.String("direction", "");
@@ -301,11 +306,19 @@ struct BitShiftOp : Pointwise<BitShiftOp, OpKind::kBitShift, kUnsignedInts> {
     return context.AddNode(OpKind::kBitShift, Inputs(context), {{"direction", direction}});
   }
   static bool IsLeft(const Node& node) { return node.Get<std::string>("direction") == "LEFT"; }
-  static uint64_t Apply(uint64_t x, uint64_t bits, const Node& node) {
-    if (bits >= 64) return 0;
-    return IsLeft(node) ? x << bits : x >> bits;
+  template <class T>
+  static T Apply(T x, T bits, const Node& node) {
+    constexpr uint64_t kWidest = 64;
+    const bool leaves_bits = static_cast<uint64_t>(bits) < kWidest;
+    if (IsLeft(node)) return leaves_bits ? static_cast<T>(static_cast<uint64_t>(x) << bits) : T(0);
+    if (std::is_unsigned_v<T>) return leaves_bits ? x >> bits : T(0);
+    return x >> (leaves_bits ? bits : static_cast<T>(kWidest - 1));
   }
   static std::string Formula(FormulaContext& context) {
+    if (!context.is_unsigned()) {
+      context.Use("bit_shift.cuh");
+      return IsLeft(context.node) ? "ShiftLeft<{type}>({0}, {1})" : "ShiftRight<{type}>({0}, {1})";
+    }
     const std::string width = std::to_string(8 * DtypeBytes(context.dtype));
     const char* shift = IsLeft(context.node) ? "<<" : ">>";
     return "{1} < " + width + " ? {0} " + shift + " {1} : 0";

@@ -176,8 +176,10 @@ Result<void> ImportSpaceToDepth(ImportContext& context) {
   const Expr height = FloorDiv(x[2], b, context.ranges()),
              width = FloorDiv(x[3], b, context.ranges());
   Formula f(context);
+  const bool is_faster = context.String("mode", "DCR") == "CRD";  // as for DepthToSpace
   Value* apart = f.Reshape(context.input(0), {x[0], x[1], height, b, width, b});
-  apart = f.Transpose(apart, {0, 3, 5, 1, 2, 4});
+  apart = f.Transpose(apart, is_faster ? std::vector<int64_t>{0, 1, 3, 5, 2, 4}
+                                       : std::vector<int64_t>{0, 3, 5, 1, 2, 4});
   return f.Finish({f.Reshape(apart, {x[0], x[1] * (b * b), height, width})});
 }
 

@@ -424,13 +424,15 @@ class AttentionPlanner {
     }
     std::vector<std::string> words;
     if (parts_.has_softmax) words.push_back("div");
-    if (parts_.guard) words.push_back("isnan, where");
+    const bool tests_nan = parts_.guard && parts_.guard_test()->kind == OpKind::kIsNaN;
+    if (parts_.guard) words.push_back(tests_nan ? "isnan, where" : "equal, where");
     if (value->producer != parts_.values) words.push_back(GetOpDef(value->producer->kind).text);
     builder_.Comment(words.empty() ? "The result"
                                    : fmt::format("The result: {}", fmt::join(words, ", ")));
     if (parts_.has_softmax)
-      builder_.AppendCall(parts_.guard ? "DivideByTotalsOrZero<Shape>(attention)"
-                                       : "DivideByTotals<Shape>(attention)");
+      builder_.AppendCall(tests_nan      ? "DivideByTotalsOrZero<Shape>(attention)"
+                          : parts_.guard ? "DivideByTotalsOfSeen<Shape>(attention)"
+                                         : "DivideByTotals<Shape>(attention)");
     if (!tiling_.splits_keys() && value->producer == parts_.values && StoresVectors(views)) return;
     ForElements(
         "column", static_cast<int>(InSteps(columns_)), "Shape::kColumnPieces", {}, columns_,

@@ -42,11 +42,16 @@ class AttentionFinder {
   }
 
  private:
-  // If `node` is where(isnan(p), number, p), the producer of p; else null.
+  // If `node` is where(isnan(p), number, p) or where(equal(.., number), number, p), the producer of
+  // p; else null.
   static const Node* Guarded(const Node* node) {
     if (!Is(node, OpKind::kWhere)) return nullptr;
     const Node* test = node->operand(0)->producer;
-    const bool is_guard = Is(test, OpKind::kIsNaN) && test->operand(0) == node->operand(2) &&
+    const bool tests_nan = Is(test, OpKind::kIsNaN) && test->operand(0) == node->operand(2);
+    const bool tests_maximum = Is(test, OpKind::kEqual) &&
+                               Is(test->operand(0)->producer, OpKind::kReduceMax) &&
+                               test->operand(1)->type.ElementCount().IsConstant(1);
+    const bool is_guard = (tests_nan || tests_maximum) &&
                           node->operand(1)->type.ElementCount().IsConstant(1) &&
                           node->result()->type.shape == node->operand(2)->type.shape;
     return is_guard ? node->operand(2)->producer : nullptr;
@@ -79,6 +84,9 @@ class AttentionFinder {
     const Node* most = difference->operand(1)->producer;
     if (!Is(most, OpKind::kReduceMax) || most->operand(0) != difference->operand(0) ||
         !FoldsLastAxis(*most))
+      return false;
+    if (parts_.guard && Is(parts_.guard_test(), OpKind::kEqual) &&
+        parts_.guard_test()->operand(0) != most->result())
       return false;
     parts_.score = difference->operand(0);
     parts_.nodes.insert({divide, exponential, sum, difference, most});

@@ -16,9 +16,10 @@ struct AttentionParts {
   const Value* score = nullptr;
   bool has_softmax = false;
   // The node where(isnan(p), 0, p), which replaces the NaN probabilities of a fully masked row by
-  // 0; null if there is none. Passes must check that the replacement is 0, because constants are
-  // outside of regions.
+  // 0, or where(equal(m, -infinity), 0, p), where m is the maximum of which the softmax consists;
+  // null if there is none. Passes must check the numbers, because constants are outside of regions.
   const Node* guard = nullptr;
+  const Node* guard_test() const { return guard->operand(0)->producer; }
   const Node* values = nullptr;  // the product of the weights [.., queries, keys] and the values
   NodeSet nodes;                 // these and all nodes between them
 };

@@ -21,6 +21,13 @@ std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int column
       "  %lost = is_nan(%p) : bool[batch, 6, tokens, keys]\n"
       "  %kept = where(%lost, %none, %p) : {0}[batch, 6, tokens, keys]\n",
       dtype);
+  const std::string of_seen = fmt::format(
+      "  %none = constant() [0.0] : {0}[]\n"
+      "  %no_score = constant() [-inf] : {0}[]\n"
+      "  %hidden = equal(%most, %no_score) : bool[batch, 6, tokens, 1]\n"
+      "  %kept = where(%hidden, %none, %p) : {0}[batch, 6, tokens, keys]\n",
+      dtype);
+  const bool is_guarded = weights == Weights::kGuardedSoftmax || weights == Weights::kSoftmaxOfSeen;
   std::string text = fmt::format(
       "graph @g(%q: {0}[batch, tokens, 6, {1}], %k: {0}[batch, keys, {3}, {1}], %v: {0}[batch, keys, {3}, {2}], "
       "%bias: {0}[tokens, keys], %lengths: i64[batch], %visible: bool[batch, 1, 1, keys]) "
@@ -45,8 +52,9 @@ std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int column
       "  return %joined \"joined\"\n"
       "}}\n",
       dtype, depth, columns, groups, 6 / groups, mask, 6 * columns,
-      (weights == Weights::kMasked ? "" : softmax) + (weights == Weights::kGuardedSoftmax ? guarded : ""),
-      weights == Weights::kSoftmax ? "p" : weights == Weights::kGuardedSoftmax ? "kept" : "masked");
+      (weights == Weights::kMasked ? "" : softmax) +
+          (weights == Weights::kGuardedSoftmax ? guarded : weights == Weights::kSoftmaxOfSeen ? of_seen : ""),
+      weights == Weights::kSoftmax ? "p" : is_guarded ? "kept" : "masked");
   const auto fix = [&](const std::string& symbol, int64_t extent) {
     if (extent == 0) return;
     text = std::regex_replace(text, std::regex(", " + symbol + " in 1..1000"), "");

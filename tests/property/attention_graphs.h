@@ -8,7 +8,7 @@
 // Attention graphs, for tests that run attention as one kernel.
 namespace fusec {
 
-enum class Weights { kSoftmax, kGuardedSoftmax, kMasked };
+enum class Weights { kSoftmax, kGuardedSoftmax, kSoftmaxOfSeen, kMasked };
 
 // The numbers of queries and keys of a head; 0 stands for the symbols `tokens` and `keys`, with values up to 1000.
 struct HeadRows {
@@ -17,8 +17,8 @@ struct HeadRows {
 
 // Attention with heads of `depth` elements, whose values have `columns` columns; `groups` heads share keys and values. `mask` has the ops
 // that make %masked from the scaled scores %scaled; softmax is applied to %masked, or it multiplies the values directly. A guard replaces
-// NaN probabilities by zeros. The bias %bias is [tokens, keys]; %lengths gives the number of keys of each member of the batch, or %visible
-// says which keys are visible.
+// NaN probabilities by zeros, or those of a row whose scores are all -infinity (kSoftmaxOfSeen). The bias %bias is [tokens, keys];
+// %lengths gives the number of keys of each member of the batch, or %visible says which keys are visible.
 std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int columns, int groups, const std::string& mask,
                                  Weights weights = Weights::kSoftmax, HeadRows rows = {});
 // `ops` with {0} replaced by the dtype.

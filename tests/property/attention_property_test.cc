@@ -120,10 +120,12 @@ TEST(AttentionProperty, InfinitiesAndNaNMatch) {
 }
 
 // As torch exports attention: a fully masked row has NaN probabilities, which a guard replaces by zeros. The guard also does so for NaN
-// scores, where the values are finite.
+// scores, where the values are finite; that of ONNX's Attention leaves them.
 TEST(AttentionProperty, GuardedRowsAreZeros) {
-  for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {
-    const auto graph = Attention(dtype, 64, 64, 2, fmt::format(fmt::runtime(kPadding), dtype), Weights::kGuardedSoftmax);
+  for (const auto& [dtype, tolerance, weights] :
+       {std::tuple{"f32", 1e-5, Weights::kGuardedSoftmax}, {"f16", 4e-3, Weights::kGuardedSoftmax},
+        {"bf16", 4e-2, Weights::kGuardedSoftmax}, {"f32", 1e-5, Weights::kSoftmaxOfSeen}, {"f16", 4e-3, Weights::kSoftmaxOfSeen}}) {
+    const auto graph = Attention(dtype, 64, 64, 2, fmt::format(fmt::runtime(kPadding), dtype), weights);
     ASSERT_NE(graph, nullptr);
     const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
     ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
@@ -214,8 +216,8 @@ TEST(AttentionProperty, IsOneKernel) {
     Weights weights = Weights::kSoftmax;
   };
   for (const auto& [mask, weights] :
-       {Case{kBias}, {kPadding}, {kSquashed}, {kSilu}, {kPadding, Weights::kGuardedSoftmax}, {kSilu, Weights::kMasked},
-        {kShifted, Weights::kMasked}, {kHidden, Weights::kMasked}, {kSquashed, Weights::kMasked}}) {
+       {Case{kBias}, {kPadding}, {kSquashed}, {kSilu}, {kPadding, Weights::kGuardedSoftmax}, {kPadding, Weights::kSoftmaxOfSeen},
+        {kSilu, Weights::kMasked}, {kShifted, Weights::kMasked}, {kHidden, Weights::kMasked}, {kSquashed, Weights::kMasked}}) {
     const auto graph = Attention("f32", 64, 64, 2, fmt::format(fmt::runtime(mask), "f32"), weights);
     ASSERT_NE(graph, nullptr);
     PassManager manager;

@@ -39,7 +39,7 @@ FUZZERS = {
     "manifest": (["manifest.json"], [], MOST_SEED_BYTES),
     "npy": ([], [], MOST_SEED_BYTES),
     "npz": ([], [], MOST_SEED_BYTES),
-    "onnx": ([], ["tests/end_to_end/models/*.onnx", ".deps/onnx-*/onnx/backend/test/data/node/*/model.onnx"], 1 << 13),
+    "onnx": ([], ["tests/end_to_end/models/*.onnx", "build/tests/conformance/node/*/model.onnx"], 1 << 13),
     "safetensors": (["*.safetensors"], [], MOST_SEED_BYTES),
     "tuning": ([], [], 1 << 13),
 }

@@ -1,4 +1,4 @@
-// Expected numbers are those of onnx.reference 1.22 for the same inputs.
+// Expected numbers are those of onnx.reference 1.23 for the same inputs.
 #include <limits>
 
 #include "tests/unit/ops/run_graph.h"
@@ -87,9 +87,29 @@ TEST(Attention, BoolMaskAndLengths) {
   EXPECT_EQ(y[0].reals[0], 1.5);
   EXPECT_EQ(y[0].reals[1], 2);
   EXPECT_EQ(y[0].reals[2], 8);
-  EXPECT_TRUE(std::isnan(y[0].reals[3]));
+  EXPECT_EQ(y[0].reals[3], 0);  // all keys are hidden
   EXPECT_EQ(y[1].reals, (std::vector<double>{0, 0, -kInf, -kInf, 0, -kInf, 0, -kInf, -kInf, -kInf,
                                              -kInf, -kInf}));
+}
+
+// The queries are at the end of what is no padding: at positions 1 and 2 of the first of the batch, and -1 and 0 of the second.
+TEST(Attention, PositionsBeforePadding) {
+  const auto run = [](int causal, const std::string& windows) {
+    std::string attributes = Attributes(causal, 0, 0, 2);
+    attributes.insert(attributes.size() - 1, windows);
+    const auto y = RunBothWays(
+        R"(graph @g(%q: f32[2, 1, 2, 1], %k: f32[2, 1, 4, 1], %v: f32[2, 1, 4, 1], %n: i64[2]) {
+        %y, %nk, %nv, %s = attention(%q, %k, %v, _, _, _, %n) )" +
+            attributes + R"( : f32[2, 1, 2, 1], f32[2, 1, 4, 1], f32[2, 1, 4, 1], f32[2, 1, 2, 4]
+        return %y })",
+        {Reals({2, 1, 2, 1}, {1, 1, 1, 1}), Reals({2, 1, 4, 1}, {0, 0, 0, 0, 0, 0, 0, 0}),
+         Reals({2, 1, 4, 1}, {1, 3, 8, 100, 16, 32, 64, 128}), Integers({2}, {3, 1})});
+    return y[0].reals;
+  };
+  EXPECT_EQ(run(0, ""), (std::vector<double>{4, 4, 16, 16}));
+  EXPECT_EQ(run(1, ""), (std::vector<double>{2, 4, 0, 16}));
+  EXPECT_EQ(run(1, ", left_window = 0"), (std::vector<double>{3, 8, 0, 16}));
+  EXPECT_EQ(run(0, ", left_window = 0, right_window = 1"), (std::vector<double>{5.5, 8, 16, 16}));
 }
 
 TEST(Attention, Errors) {
