@@ -292,6 +292,15 @@ def attended(q, k, v, causal=False):
     return y.reshape(*y.shape[:2], -1).astype(np.float32)
 
 
+def blocks_of(n, k, size, bits):
+    """Bytes and scales of a matrix [n, k], as MatMulNBits has them, and the matrix."""
+    count = -(-k // size)
+    numbers, scales = codes(n, count, size, high=2**bits), np.abs(real(n, count)) / 8
+    apart = numbers.reshape(n, count, -1, 8 // bits) << np.arange(0, 8, bits, dtype=np.uint8)
+    matrix = (numbers.astype(np.float32) - 2 ** (bits - 1)) * scales[..., None]
+    return np.bitwise_or.reduce(apart, -1).astype(np.uint8), scales, matrix.reshape(n, -1)[:, :k]
+
+
 # onnxruntime has no kernel for the CPU of these ops, or of these forms of them; the answers are NumPy's.
 def without_kernel():
     a, b = real(3, 5, 2), real(3, 5, 2)
@@ -328,6 +337,24 @@ def without_kernel():
         case("numpy", "RelativePositionBias", dict(bias_table=table, query_length=np.array(20, np.int64), key_length=np.array(20, np.int64)),
              name=f"bidirectional_{both}", constant=("query_length", "key_length"), is_bidirectional=both, max_distance=most,
              kept=dict(answers=[table[t5_buckets(20, 20, both, 32, most)].transpose(2, 0, 1)[None]]))
+    gated = lambda gate, up, alpha=1.0, beta=0.0, limit=np.inf: (  # noqa: E731
+        np.minimum(gate, limit) / (1 + np.exp(-alpha * np.minimum(gate, limit))) * (np.clip(up, -limit, limit) + beta))
+    x, up, w = real(3, 5, 24), real(3, 5, 24), real(24, 22)
+    case("numpy", "SwiGLU", dict(gate=x, up=up), kept=dict(answers=[gated(x, up)]))
+    case("numpy", "SwiGLU", dict(gate=x), name="halves", dims=dict(gate=("n", 5, 24)), activation_alpha=1.7, activation_beta=1.0, limit=0.9,
+         kept=dict(answers=[gated(x[..., :12], x[..., 12:], 1.7, 1.0, 0.9)]))
+    case("numpy", "RouterGateUpProj", dict(X=x, W=w), 2, router_size=6, limit=2.0, constant=("W",),
+         kept=dict(answers=[(x @ w)[..., :6], gated((x @ w)[..., 6:14], (x @ w)[..., 14:], limit=2.0)]))
+    x = real(3, 80)
+    for name, rank, bits, lora_bits, adapter in (("", 40, 4, 8, True), ("rank_4", 4, 8, 4, True), ("no_adapter", 4, 2, 8, False)):
+        parts = [blocks_of(96, 80, 16, bits), blocks_of(rank, 80, 32, lora_bits), blocks_of(96, rank, 32, lora_bits)]
+        y = x @ parts[0][2].T + (x @ parts[1][2].T @ parts[2][2].T if adapter else 0)
+        names = ("W", "scales", "lora_A", "lora_A_scales", "lora_B", "lora_B_scales")
+        inputs = dict(X=x, **dict(zip(names, (array for part in parts for array in part[:2]))))
+        if not adapter:
+            inputs["lora_B"] = inputs["lora_B"][:, :0]
+        case("numpy", "MatMulNBitsQLoRA", inputs, name=name, N=96, K=80, bits=bits, block_size=16, lora_bits=lora_bits, lora_block_size=32,
+             constant=names, dims=dict(X=("rows", 80)), kept=dict(answers=[y.astype(np.float32)]))
     x, gamma = real(4, 32), real(32)
     case("numpy", "LayerNormalization", dict(X=x, Scale=gamma), name="own_domain", epsilon=1e-5,
          kept=dict(answers=[(x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * gamma]))

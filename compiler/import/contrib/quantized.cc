@@ -177,6 +177,11 @@ std::string FirstColumns(Statements& s, const std::string& x, int64_t count,
   return s.Let(fmt::format("Slice({}, {}, {}, {})", x, begin, end, axis), name);
 }
 
+// The sizes of weights [n, k] in blocks of `size` codes of `bits` bits.
+struct PackedSizes {
+  int64_t n, k, bits, size;
+};
+
 // Weights [N, K] of 2, 4 or 8 bits: B [N, blocks, bytes of a block], with a scale and a zero point
 // (2^(bits - 1) unless given) per block of K, or per group that g_idx [K] names.
 Result<std::string> MatMulNBits(const ContribNode& node) {
@@ -244,6 +249,58 @@ constexpr const char* kNf4 =
     "-0.18477343022823334, -0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, "
     "0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, "
     "0.7229568362236023, 1";
+
+// Weights [n, k] in blocks of codes, as of MatMulNBits without zero points, turned: [k, n].
+Result<std::string> TurnedBlocks(const ContribNode& node, Statements& s, const char* codes,
+                                 const char* scales, const PackedSizes& sizes) {
+  const auto [n, k, bits, size] = sizes;
+  const int64_t blocks = CeilDiv(k, size);
+  if ((bits != 2 && bits != 4 && bits != 8) || size < 8 || size > kMost || n < 1 || n > kMost ||
+      k < 1 || k > kMost ||
+      !node.Type(codes).ElementCount().IsConstant(n * blocks * BytesOf(size, bits)) ||
+      !node.Type(scales).ElementCount().IsConstant(n * blocks)) {
+    return node.Fail(
+        fmt::format("{} is {} and {} is {}, expected blocks of {} codes of {} bits for "
+                    "{} rows of {} weights",
+                    codes, node.Type(codes).ToString(), scales, node.Type(scales).ToString(), size,
+                    bits, n, k));
+  }
+  const std::string bytes = s.Of("Reshape", codes, s.Ints({n, blocks, BytesOf(size, bits)}));
+  const std::string numbers = CodesIn(s, bytes, bits, scales, 3, std::string(codes) + "_codes");
+  const std::string zero = s.Number(static_cast<double>(int64_t{1} << (bits - 1)), scales);
+  const std::string of_blocks = s.Of("Reshape", scales, s.Ints({n, blocks, 1}));
+  const std::string scaled = s.Of("Mul", s.Of("Sub", numbers, zero), of_blocks);
+  const std::string rows = s.Of("Reshape", scaled, s.Ints({n, -1}));
+  return s.Transposed(
+      s.Let(fmt::format("CastLike({}, X)", FirstColumns(s, rows, k, std::string(codes) + "_rows"))),
+      2);
+}
+
+// A product with an adapter (LoRA) beside it: X W + (X lora_A) lora_B. An adapter without elements
+// is none.
+Result<std::string> MatMulNBitsQLoRA(const ContribNode& node) {
+  const int64_t n = node.Int("N"), k = node.Int("K"), lora_bits = node.Int("lora_bits", 8);
+  const int64_t lora_size = node.Int("lora_block_size", 32);
+  Statements s;
+  FUSEC_ASSIGN(const std::string weights,
+               TurnedBlocks(node, s, "W", "scales",
+                            {n, k, node.Int("bits", 4), node.Int("block_size", 32)}));
+  const std::string y = s.Let(fmt::format("MatMul(X, {})", weights), "product");
+  const bool has_adapter = !node.Type("lora_A").ElementCount().IsConstant(0) &&
+                           !node.Type("lora_B").ElementCount().IsConstant(0);
+  if (!has_adapter) {
+    s.Set("Y", fmt::format("Identity({})", y));
+    return s.text();
+  }
+  FUSEC_ASSIGN(const int64_t rank, node.FixedDim("lora_A", 0));
+  FUSEC_ASSIGN(const std::string down,
+               TurnedBlocks(node, s, "lora_A", "lora_A_scales", {rank, k, lora_bits, lora_size}));
+  FUSEC_ASSIGN(const std::string up,
+               TurnedBlocks(node, s, "lora_B", "lora_B_scales", {n, rank, lora_bits, lora_size}));
+  const std::string low = s.Let(fmt::format("MatMul(X, {})", down), "low_rank");
+  s.Set("Y", fmt::format("Add({}, {})", y, s.Let(fmt::format("MatMul({}, {})", low, up))));
+  return s.text();
+}
 
 Result<std::string> MatMulBnb4(const ContribNode& node) {
   FUSEC_TRY(node.Refuse({}, {"training_mode"}));
@@ -355,6 +412,10 @@ constexpr ContribOp kOps[] = {
     {"MatMulNBits <N, K, bits: int = 4, block_size, accuracy_level, weight_prepacked> (A, B, "
      "scales, zero_points, g_idx, bias) => (Y)",
      3, nullptr, &MatMulNBits},
+    {"MatMulNBitsQLoRA <N, K, bits: int = 4, block_size: int = 32, lora_bits: int = 8, "
+     "lora_block_size: int = 32, accuracy_level> (X, W, scales, lora_A, lora_A_scales, lora_B, "
+     "lora_B_scales) => (Y)",
+     7, nullptr, &MatMulNBitsQLoRA},
     {"MatMulBnb4 <N, K, block_size, quant_type, transB: int = 1, training_mode> (A, B, absmax) => "
      "(Y)",
      3, nullptr, &MatMulBnb4},
