@@ -288,7 +288,10 @@ Value* MaskedScores(const Node& node, Builder& builder, const AttentionShape& s,
   if (node.Int("is_causal") != 0) see(OpKind::kGreaterOrEqual, 0);
   if (node.Has(kLeftWindow)) see(OpKind::kLessOrEqual, -node.Int(kLeftWindow));
   if (node.Has(kRightWindow)) see(OpKind::kGreaterOrEqual, node.Int(kRightWindow));
-  if (node.operand(6) != nullptr) scores = f.Where(IsNoPadding(f, node, s, 3), scores, never);
+  // No position is in the padding, so that causality hides that as well.
+  const bool ends_at_query = node.Int("is_causal") != 0 && node.operand(4) == nullptr;
+  if (node.operand(6) != nullptr && !ends_at_query)
+    scores = f.Where(IsNoPadding(f, node, s, 3), scores, never);
   return scores;
 }
 

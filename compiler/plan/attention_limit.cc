@@ -57,16 +57,20 @@ Exprs Replace(ArrayRef<Expr> index, const Expr& variable, const Expr& by, const 
   return replaced;
 }
 
+enum class Side { kEnd, kBegin };
+
 class LimitFinder {
  public:
-  // `queries` is the number of queries, if limits may depend on the number `query` of one.
+  // `queries` is the number of queries, if limits may depend on the number `query` of one. At the
+  // side kBegin, a limit is the first row in use.
   LimitFinder(const RegionLowering& lowering, const Expr& key, std::optional<Expr> query,
-              const Expr& queries, const Ranges& ranges)
+              const Expr& queries, const Ranges& ranges, Side side = Side::kEnd)
       : lowering_(lowering),
         key_(key),
         query_(std::move(query)),
         queries_(queries),
-        ranges_(ranges) {}
+        ranges_(ranges),
+        side_(side) {}
 
   // The limit where `element` is a choice between another element and zero, which it is for the
   // keys behind the limit. Moves `element` to that other element.
@@ -152,14 +156,18 @@ class LimitFinder {
     }
   }
 
-  // The limit that `low` < `high` + `plus` is, if `low` counts keys.
+  // The limit that `low` < `high` + `plus` is, if `low` counts keys; at the side kBegin, if `high`
+  // does.
   std::optional<RowLimit> OfComparison(const Node& comparison, const Element& low,
                                        const Element& high, int64_t plus) const {
-    if (!IsInteger(high.value->type.dtype) || !IsWithoutKey(high)) return std::nullopt;
-    const std::optional<Expr> number = NumberAt(low);
+    const bool ends = side_ == Side::kEnd;
+    const Element& limit = ends ? high : low;
+    if (!IsInteger(limit.value->type.dtype) || !IsWithoutKey(limit)) return std::nullopt;
+    const std::optional<Expr> number = NumberAt(ends ? low : high);
     const auto before = number ? (*number - key_).AsConstant() : std::nullopt;
-    if (!before || (query_ && !Ascends(high))) return std::nullopt;
-    return RowLimit{high.value, high.index, plus - *before, comparison.result()};
+    if (!before || (query_ && !Ascends(limit))) return std::nullopt;
+    const int64_t distance = ends ? plus - *before : 1 - plus - *before;
+    return RowLimit{limit.value, limit.index, distance, comparison.result()};
   }
 
   // The number that an element of a range is.
@@ -212,6 +220,7 @@ class LimitFinder {
   const std::optional<Expr> query_;
   const Expr queries_;
   const Ranges& ranges_;
+  const Side side_;
 };
 
 }  // namespace
@@ -241,7 +250,18 @@ class UsedRowsWriter {
         key_(SetVariable(ranges_, "key_row", 0, extents.keys - 1)) {}
 
   UsedRows Declare() {
-    const std::optional<HiddenKeys> hidden = FindHiddenKeys();
+    UsedRows used = DeclareEnd();
+    const std::optional<HiddenKeys> hidden = FindHiddenKeys(Side::kBegin);
+    if (!hidden || !hidden->to_infinity) return used;
+    builder_.Comment("No query sees earlier keys, which are outside of its window.");
+    DeclareCount("unseen_keys", RowsBefore(LimitOf(*hidden, 0)), 0);
+    used.has_begin = true;
+    return used;
+  }
+
+ private:
+  UsedRows DeclareEnd() {
+    const std::optional<HiddenKeys> hidden = FindHiddenKeys(Side::kEnd);
     if (!hidden) return {};
     const std::optional<RowLimit> zeros = FindZeros();
     builder_.Blank();
@@ -260,7 +280,6 @@ class UsedRowsWriter {
             IsReadOnce(hidden->limit.comparison) ? hidden->limit.comparison : nullptr};
   }
 
- private:
   Exprs At(const Value* value, const Expr& row, const Expr& last) const {
     const Shape& shape = value->type.shape;
     Exprs index =
@@ -287,9 +306,9 @@ class UsedRowsWriter {
     return true;
   }
 
-  std::optional<HiddenKeys> FindHiddenKeys() const {
+  std::optional<HiddenKeys> FindHiddenKeys(Side side) const {
     if (!parts_.has_softmax) return std::nullopt;
-    return LimitFinder(lowering_, key_, query_, extents_.queries, ranges_)
+    return LimitFinder(lowering_, key_, query_, extents_.queries, ranges_, side)
         .OfScore({parts_.score, At(parts_.score, query_, key_)});
   }
 

@@ -12,7 +12,8 @@ namespace fusec {
 // these, nor their values, which zeros may replace. Whatever such a row holds has no influence
 // then: ONNX would multiply a NaN in it by zero, and get NaN.
 
-// A row is in use only if its number is less than value[index] + plus.
+// A row is in use only if its number is less than value[index] + plus; at the other side, only if
+// it is not.
 struct RowLimit {
   const Value* value = nullptr;  // inside the region, of integers
   Exprs index;
@@ -48,9 +49,10 @@ struct UsedRows {
   bool values_end = false;  // and `used_values`, from which on all values are zeros
   // The comparison of the mask, which holds for all keys in front of the local `seen_by_all`.
   const Value* comparison = nullptr;
+  bool has_begin = false;  // the local `unseen_keys` is declared: no query reads so many first rows
 };
-// Declares these locals if a mask hides the keys behind a limit that is data, and `used_values` if
-// zeros also replace values.
+// Declares these locals if a mask hides the keys behind a limit that is data or depends on the
+// query, or those in front of one (a window), and `used_values` if zeros also replace values.
 UsedRows DeclareUsedRows(RegionLowering& lowering, const AttentionParts& parts,
                          const AttentionExtents& extents);
 

@@ -190,6 +190,12 @@ class AttentionPlanner {
     if (!used_.has_limit)
       tile_count =
           TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "tiles of keys and values");
+    if (used_.has_begin) {
+      Let("first_tile", "unseen_keys" / TileKeys(), tiles + 1);
+      Let("seen_tiles", Conditional("first_tile" < tile_count, tile_count - "first_tile", 0),
+          tiles + 1);
+      tile_count = "seen_tiles";
+    }
     if (tiling_.splits_keys()) {
       Let("own_tiles", Call("Cluster::CountTiles", {tile_count}), tiles + 1);
       tile_count = "own_tiles";
@@ -211,8 +217,10 @@ class AttentionPlanner {
 
   // The first key of the block's tile number `tile`.
   CExpr FirstKey(const CExpr& tile) {
-    return tiling_.splits_keys() ? Call(Template("Cluster::FirstKey", {"Shape"}), {tile})
-                                 : tile * TileKeys();
+    const CExpr first = tiling_.splits_keys()
+                            ? Call(Template("Cluster::FirstKey", {"Shape"}), {tile})
+                            : tile * TileKeys();
+    return used_.has_begin ? first + CExpr("first_tile") * TileKeys() : first;
   }
 
   TileRows Keys(const CExpr& tile) {

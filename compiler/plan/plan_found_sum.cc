@@ -3,7 +3,6 @@
 
 #include "compiler/plan/loop_writer.h"
 #include "compiler/region/found_sum.h"
-#include "compiler/support/check.h"
 
 namespace fusec {
 

@@ -138,6 +138,37 @@ TEST(AttentionProperty, GuardedRowsAreZeros) {
   }
 }
 
+// Queries at the end of the keys see a window of them, causal or not: the first tiles of the keys are hidden from all queries.
+TEST(AttentionProperty, WindowsMatch) {
+  const char* const kWindow =
+      "%number = range() {{start = 0, delta = 1, length = dims[tokens], dtype = i64}} : i64[tokens]\n"
+      "  %first = symbolic_dims() {{values = dims[keys - tokens], scalar = 1}} : i64[]\n"
+      "  %place = add(%number, %first) : i64[tokens]\n"
+      "  %row = reshape(%place) {{shape = dims[tokens, 1]}} : i64[tokens, 1]\n"
+      "  %key = range() {{start = 0, delta = 1, length = dims[keys], dtype = i64}} : i64[keys]\n"
+      "  %size = constant() [{1}] : i64[]\n"
+      "  %least = sub(%row, %size) : i64[tokens, 1]\n"
+      "  %inside = less_or_equal(%least, %key) : bool[tokens, keys]\n"
+      "  %never = constant() [-inf] : {0}[]\n"
+      "  %near = where(%inside, %scaled, %never) : {0}[batch, 6, tokens, keys]\n"
+      "  %past = {2}(%row, %key) : bool[tokens, keys]\n"
+      "  %masked = where(%past, %near, %never) : {0}[batch, 6, tokens, keys]";
+  for (const auto& [dtype, tolerance, window, past] :
+       {std::tuple{"f32", 1e-5, 64, "greater_or_equal"}, {"f16", 4e-3, 100, "greater_or_equal"}, {"f32", 1e-5, 0, "greater_or_equal"},
+        {"f16", 4e-3, 70, "less"}}) {
+    const bool hides_all = std::string(past) == "less";  // keys behind the query alone: the last one sees none
+    const auto graph = Attention(dtype, 64, 64, 2, fmt::format(fmt::runtime(kWindow), dtype, window, past),
+                                 hides_all ? Weights::kSoftmaxOfSeen : Weights::kSoftmax);
+    ASSERT_NE(graph, nullptr);
+    const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    for (const auto& [tokens, keys] : {std::pair{1, 1}, {1, 300}, {3, 700}, {20, 270}, {130, 200}}) {
+      const auto inputs = RandomInputs(*graph, 3, {{"batch", 2}, {"tokens", tokens}, {"keys", keys}});
+      ExpectAnswers(**compiled, {graph.get()}, {inputs}, tolerance, fmt::format("{} {} of {} keys, {}", dtype, tokens, keys, window));
+    }
+  }
+}
+
 // If a mask hides all keys, all keys have the same weight: their scores are the lowest number of the type, which is not infinity.
 TEST(AttentionProperty, RowsWithoutVisibleKeysMatch) {
   const char* const kLowest =
