@@ -27,6 +27,7 @@ namespace fusec {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kLongestWindow = int64_t{1} << 40;  // no tensor has so many keys
 constexpr const char* kLeftWindow = "left_window";
 constexpr const char* kRightWindow = "right_window";
 
@@ -64,7 +65,7 @@ Result<void> ImportAttention(ImportContext& context) {
     const int64_t size = context.Int(attribute, -1);
     if (size < -1)
       return context.Fail(fmt::format("{} is {}, expected -1 (no limit) or more", attribute, size));
-    if (size >= 0) windows[name] = size;
+    if (size >= 0 && size < kLongestWindow) windows[name] = size;
   }
   FUSEC_ASSIGN(const Dtype softmax_dtype,
                context.Type("softmax_precision", ComputeDtype(operands[0]->type.dtype)));
