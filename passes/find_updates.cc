@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/ir/op_def.h"
 #include "compiler/ir/sorted_parts.h"
 #include "compiler/region/found_sum.h"
 #include "passes/graph_edit.h"
@@ -67,18 +66,10 @@ class Sort {
   const Node& top_k_;
 };
 
-// Whether an element costs little to compute again.
-bool IsCheap(const Node& node) {
-  const OpDef& op = GetOpDef(node.kind);
-  const bool is_element = op.op_class == OpClass::kView || op.op_class == OpClass::kPointwise ||
-                          op.op_class == OpClass::kGather;
-  return is_element && (op.algebra & (kExpensive | kFolds)) == 0;
-}
-
 // A copy of the cheap nodes that make `value`.
 Value* Copy(Value* value, Builder& builder, int& left) {
   Node* node = value->producer;
-  if (node == nullptr || !IsCheap(*node) || --left < 0) return value;
+  if (node == nullptr || !IsCheapByElement(*node) || --left < 0) return value;
   ValueList operands;
   for (Value* operand : node->operands)
     operands.push_back(operand ? Copy(operand, builder, left) : nullptr);

@@ -25,13 +25,6 @@ bool ComputesItsOperands(const Node& node) {
   }
 }
 
-bool IsCheap(const Node& node) {
-  const OpDef& op = GetOpDef(node.kind);
-  const bool is_place = op.op_class == OpClass::kView ||
-                        (op.op_class == OpClass::kGather && (op.algebra & kFolds) == 0);
-  return is_place || (op.op_class == OpClass::kPointwise && (op.algebra & kExpensive) == 0);
-}
-
 // The node, and the cheap nodes on which it depends and on which nothing else does.
 NodeSet GroupOf(const Graph& graph, const Node& node) {
   const ReaderMap readers = Readers(graph);
@@ -42,7 +35,7 @@ NodeSet GroupOf(const Graph& graph, const Node& node) {
     work.pop_back();
     for (const Value* operand : reader->operands) {
       const Node* maker = operand == nullptr ? nullptr : operand->producer;
-      if (maker == nullptr || group.count(maker) != 0 || !IsCheap(*maker)) continue;
+      if (maker == nullptr || group.count(maker) != 0 || !IsCheapByElement(*maker)) continue;
       if (ReadersOf(graph, readers, group, *maker).outside) continue;
       group.insert(maker);
       work.push_back(maker);

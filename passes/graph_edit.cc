@@ -55,6 +55,13 @@ bool IsPointwise(const Node& node, ShapeRef shape) {
   return GetOpDef(node.kind).op_class == OpClass::kPointwise && node.result()->type.shape == shape;
 }
 
+bool IsCheapByElement(const Node& node) {
+  const OpDef& op = GetOpDef(node.kind);
+  const bool is_place = op.op_class == OpClass::kView ||
+                        (op.op_class == OpClass::kGather && (op.algebra & kFolds) == 0);
+  return is_place || (op.op_class == OpClass::kPointwise && (op.algebra & kExpensive) == 0);
+}
+
 bool IsOutput(const Graph& graph, const Value* value) {
   return std::find(graph.outputs.begin(), graph.outputs.end(), value) != graph.outputs.end();
 }

@@ -28,12 +28,15 @@ Node* ProducerOf(const Value* value, OpKind kind);
 bool HasOneReader(const Graph& graph, const ReaderMap& readers, const Value* value);
 // The value of a constant with one element.
 std::optional<double> ScalarConstant(const Value* value);
-// The first of integers each of which, in the order in which they lie in memory, is greater by 1 than
-// the one before it; nullopt for others, and for fewer than two.
+// The first of integers each of which, in the order in which they lie in memory, is greater by 1
+// than the one before it; nullopt for others, and for fewer than two.
 std::optional<int64_t> StartOfCount(const TensorData& data);
 bool IsReduction(const Node& node);
 // Whether the node computes each element of a value of that shape by itself.
 bool IsPointwise(const Node& node, ShapeRef shape);
+// Whether each element of a node's result is a copy, a look-up, or a cheap pointwise op, so that it
+// may be computed again.
+bool IsCheapByElement(const Node& node);
 bool IsOutput(const Graph& graph, const Value* value);
 // The number of elements of a value if every symbol is 1, for comparing sizes; 0 if that is
 // unknown.

@@ -319,20 +319,23 @@ __device__ __forceinline__ float TotalOfRow(const AttentionSums<Shape>& sums, in
   return total;
 }
 
+// Multiplies a query's sums of weight * value.
+template <class Shape>
+__device__ __forceinline__ void ScaleRow(AttentionSums<Shape>& sums, int row, float scale) {
+#pragma unroll
+  for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
+    sums.values[0][piece][2 * row] *= scale;
+    sums.values[0][piece][2 * row + 1] *= scale;
+  }
+}
+
 // Divides the sums of weight * value by the sums of the weights, after the last tile. That gives
 // the results.
 template <class Shape>
 __device__ __forceinline__ void DivideByTotals(AttentionSums<Shape>& sums) {
 #pragma unroll
-  for (int row = 0; row < 2; ++row) {
-    const float total = TotalOfRow<Shape>(sums, row);
-    const float scale = 1.0f / total;
-#pragma unroll
-    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
-      sums.values[0][piece][2 * row] *= scale;
-      sums.values[0][piece][2 * row + 1] *= scale;
-    }
-  }
+  for (int row = 0; row < 2; ++row)
+    ScaleRow<Shape>(sums, row, 1.0f / TotalOfRow<Shape>(sums, row));
 }
 
 // Divides like DivideByTotals, but leaves rows as zeros all of whose scores are -infinity.
@@ -341,12 +344,7 @@ __device__ __forceinline__ void DivideByTotalsOfSeen(AttentionSums<Shape>& sums)
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     const float total = TotalOfRow<Shape>(sums, row);
-    const float scale = total == 0.0f ? 1.0f : 1.0f / total;
-#pragma unroll
-    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
-      sums.values[0][piece][2 * row] *= scale;
-      sums.values[0][piece][2 * row + 1] *= scale;
-    }
+    ScaleRow<Shape>(sums, row, total == 0.0f ? 1.0f : 1.0f / total);
   }
 }
 

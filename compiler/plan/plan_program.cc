@@ -112,21 +112,34 @@ bool Reads(const Step& step, const Value* value) {
                      });
 }
 
+// The regions that read each value.
+using RegionReaders = DenseMap<const Value*, std::vector<const PlannedRegion*>>;
+RegionReaders ReadersOf(ArrayRef<PlannedRegion> regions) {
+  RegionReaders readers;
+  for (const PlannedRegion& region : regions) {
+    for (const Value* operand : region.node->operands) {
+      std::vector<const PlannedRegion*>& all = readers[operand];
+      if (all.empty() || all.back() != &region) all.push_back(&region);
+    }
+  }
+  return readers;
+}
+
 // The sizes at which a step reads a result of a region: those from `from` on, which is INT64_MAX if
 // there are none. nullopt if that is any size, or if something else reads a result.
 std::optional<Alternative> SizesWithReaders(const Node& region, const Graph& graph,
-                                            ArrayRef<PlannedRegion> regions,
+                                            const RegionReaders& readers,
                                             const ProgramPlan& program) {
   std::optional<Alternative> sizes;
   for (const auto& result : region.results) {
     const Value* value = result.get();
     if (std::find(graph.outputs.begin(), graph.outputs.end(), value) != graph.outputs.end())
       return std::nullopt;
-    for (const PlannedRegion& reader : regions) {
-      const ValueList& operands = reader.node->operands;
-      if (std::find(operands.begin(), operands.end(), value) == operands.end()) continue;
-      const auto first = program.steps.begin() + static_cast<int64_t>(reader.first_step);
-      const auto end = first + static_cast<int64_t>(reader.steps);
+    const auto found = readers.find(value);
+    if (found == readers.end()) continue;
+    for (const PlannedRegion* reader : found->second) {
+      const auto first = program.steps.begin() + static_cast<int64_t>(reader->first_step);
+      const auto end = first + static_cast<int64_t>(reader->steps);
       if (!first->alternative) return std::nullopt;
       const Expr& size = first->alternative->size;
       if (!sizes) sizes = {size, INT64_MAX, INT64_MAX};
@@ -145,11 +158,12 @@ std::optional<Alternative> SizesWithReaders(const Node& region, const Graph& gra
 // Lets steps run only at sizes at which a step reads their results: those that dequantize weights,
 // and those that sort updates.
 void IdleSteps(const Graph& graph, ArrayRef<PlannedRegion> regions, ProgramPlan& program) {
+  const RegionReaders readers = ReadersOf(regions);
   for (size_t i = regions.size(); i-- > 0;) {
     const PlannedRegion& region = regions[i];
     if (region.steps == 1)
       program.steps[region.first_step].alternative =
-          SizesWithReaders(*region.node, graph, regions, program);
+          SizesWithReaders(*region.node, graph, readers, program);
   }
 }
 

@@ -13,7 +13,6 @@
 #include "compiler/plan/matmul/plan_schedule.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/recurrence_writer.h"
-#include "compiler/region/found_sum.h"
 #include "compiler/region/slot_product.h"
 #include "compiler/support/check.h"
 
@@ -99,7 +98,12 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
     const Shape& shape = AttentionOf(region).values->result()->type.shape;
     size_ = Product(Shape(shape.begin(), shape.end() - 1));
   }
-  if (FindsUpdates()) size_ = FoundSumOf(region)->size;
+  const bool is_loop = class_ == RegionClass::kPointwise || class_ == RegionClass::kGatherConcat;
+  if (is_loop && options.target == TargetKind::kGpu && !options.batch_invariant)
+    found_ = FoundSumOf(region);
+  if (found_ && !(SegmentsOf(region).IsSingle() && IsAllThatNeedsItsSort(graph, region, *found_)))
+    found_.reset();
+  if (found_) size_ = found_->size;
   if (class_ == RegionClass::kSlotMatMul) {
     const Shape& shape = SlotProductOf(region).result()->type.shape;
     size_ = Product(Shape(shape.begin(), shape.end() - 1));
@@ -112,14 +116,6 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
       product_.has_value() && !(options.batch_invariant && options.target == TargetKind::kGpu);
   if (!product_) product_ = PlanProduct(region);
   if (product_) size_ = product_->m;
-}
-
-// Whether kernels of few updates find them, instead of reading them sorted.
-bool RegionKernels::FindsUpdates() const {
-  const bool is_loop = class_ == RegionClass::kPointwise || class_ == RegionClass::kGatherConcat;
-  if (!is_loop || options_.target == TargetKind::kCpu || options_.batch_invariant) return false;
-  const std::optional<FoundSum> found = FoundSumOf(region_);
-  return found && SegmentsOf(region_).IsSingle() && IsAllThatNeedsItsSort(graph_, region_, *found);
 }
 
 std::vector<Variant> RegionKernels::Planned() const {
@@ -158,7 +154,7 @@ std::vector<Variant> RegionKernels::PlannedBySize() const {
     return PlannedRows();
   if (class_ == RegionClass::kSlotMatMul) return PlannedSlots();
   if (class_ == RegionClass::kAttention) return PlannedKeys();
-  if (FindsUpdates()) return PlannedFinding();
+  if (found_) return PlannedFinding();
   if (!product_) return {Variant()};
   MatMulRanges ranges(library_ ? 1 : 0);
   if (HasTensorCores(options_))
@@ -262,7 +258,7 @@ std::vector<Variant> RegionKernels::PlannedFinding() const {
   Variant few;
   few.choice.shape.finds_updates = true;
   few.suffix = few.choice.Suffix();
-  std::vector<Variant> variants = FewAndMany(few, Variant(), FoundSumOf(region_)->finds_up_to + 1);
+  std::vector<Variant> variants = FewAndMany(few, Variant(), found_->finds_up_to + 1);
   if (variants.size() > 1) variants[1].suffix.clear();
   return variants;
 }
@@ -367,7 +363,7 @@ std::vector<KernelChoice> RegionKernels::CandidatesOf(int64_t size) const {
   };
   // Random numbers are not the dequantized weights, which some of the kernels would read. What
   // finds updates saves the kernels that sort them.
-  if ((product_ && product_->made_right) || FindsUpdates()) return candidates;
+  if ((product_ && product_->made_right) || found_) return candidates;
   const KernelChoice planned = candidates.front();
   if (options_.target == TargetKind::kCpu) {
     if (product_ && library_) return candidates;

@@ -7,6 +7,7 @@
 #include "compiler/plan/kernel_choice.h"
 #include "compiler/plan/matmul/ranges.h"
 #include "compiler/plan/plan_program.h"
+#include "compiler/region/found_sum.h"
 #include "compiler/support/adt.h"
 
 namespace fusec {
@@ -65,7 +66,6 @@ class RegionKernels {
   std::vector<Variant> PlannedSlots() const;
   std::vector<Variant> PlannedKeys() const;
   std::vector<Variant> PlannedFinding() const;
-  bool FindsUpdates() const;
   FirstRows BeyondWave(int64_t rows, int64_t parts = 1) const;
   std::vector<Variant> FewAndMany(Variant few, Variant many, FirstRows first) const;
   std::vector<Variant> WithoutIdle(std::vector<Variant> variants) const;
@@ -78,6 +78,7 @@ class RegionKernels {
   const PlanOptions& options_;
   const Graph& graph_;
   const RegionClass class_;
+  std::optional<FoundSum> found_;  // if kernels of few updates find them
   std::optional<MatMulPlan> product_;
   bool library_ = false;  // whether a library can and may compute product_
   Expr size_;

@@ -177,33 +177,46 @@ std::string FirstColumns(Statements& s, const std::string& x, int64_t count,
   return s.Let(fmt::format("Slice({}, {}, {}, {})", x, begin, end, axis), name);
 }
 
-// The sizes of weights [n, k] in blocks of `size` codes of `bits` bits.
-struct PackedSizes {
+// Weights [n, k] in blocks of `size` codes of `bits` bits: an input [n, blocks, bytes of a block].
+struct Blocks {
+  const char* input;
   int64_t n, k, bits, size;
+
+  int64_t count() const { return CeilDiv(k, size); }
+  int64_t bytes() const { return BytesOf(size, bits); }
+  Result<void> Check(const ContribNode& node) const {
+    if ((bits != 2 && bits != 4 && bits != 8) || size < 8 || size > kMost || n < 1 || n > kMost ||
+        k < 1 || k > kMost) {
+      return node.Fail(fmt::format(
+          "bits is {}, block_size {}, N {} and K {}, expected 2, 4 or 8, 8 or more, and sizes",
+          bits, size, n, k));
+    }
+    const TensorType& type = node.Type(input);
+    if (!type.ElementCount().IsConstant(n * count() * bytes()) || type.dtype != Dtype::kU8) {
+      return node.Fail(fmt::format("{} is {}, expected {}", input, type.ToString(),
+                                   TensorType{Dtype::kU8, {n, count(), bytes()}}.ToString()));
+    }
+    return {};
+  }
+  // The codes [n, blocks, size], as numbers of the dtype of `like`.
+  std::string Codes(Statements& s, const std::string& like, const std::string& name) const {
+    return CodesIn(s, s.Of("Reshape", input, s.Ints({n, count(), bytes()})), bits, like, 3, name);
+  }
+  // The zero point of blocks to which none is given.
+  std::string Zero(Statements& s, const std::string& like) const {
+    return s.Number(static_cast<double>(int64_t{1} << (bits - 1)), like);
+  }
 };
 
 // Weights [N, K] of 2, 4 or 8 bits: B [N, blocks, bytes of a block], with a scale and a zero point
 // (2^(bits - 1) unless given) per block of K, or per group that g_idx [K] names.
 Result<std::string> MatMulNBits(const ContribNode& node) {
   FUSEC_TRY(node.Refuse({}, {"weight_prepacked"}));
-  const int64_t bits = node.Int("bits", 4), size = node.Int("block_size");
-  const int64_t n = node.Int("N"), k = node.Int("K");
-  if ((bits != 2 && bits != 4 && bits != 8) || size < 8 || size > kMost || n < 1 || n > kMost ||
-      k < 1 || k > kMost) {
-    return node.Fail(fmt::format(
-        "bits is {}, block_size {}, N {} and K {}, expected 2, 4 or 8, 8 or more, and sizes", bits,
-        size, n, k));
-  }
-  const int64_t blocks = CeilDiv(k, size);
-  if (!node.Type("B").ElementCount().IsConstant(n * blocks * BytesOf(size, bits)) ||
-      node.Type("B").dtype != Dtype::kU8) {
-    return node.Fail(
-        fmt::format("B is {}, expected {}", node.Type("B").ToString(),
-                    TensorType{Dtype::kU8, {n, blocks, BytesOf(size, bits)}}.ToString()));
-  }
+  const Blocks b = {"B", node.Int("N"), node.Int("K"), node.Int("bits", 4), node.Int("block_size")};
+  FUSEC_TRY(b.Check(node));
+  const int64_t n = b.n, k = b.k, bits = b.bits, blocks = b.count();
   Statements s;
-  const std::string bytes = s.Of("Reshape", "B", s.Ints({n, blocks, BytesOf(size, bits)}));
-  std::string codes = CodesIn(s, bytes, bits, "scales", 3, "codes");  // [N, blocks, size]
+  std::string codes = b.Codes(s, "scales", "codes");
   std::string scales = s.Of("Reshape", "scales", s.Ints({n, blocks}));
   std::string zeros;  // [N, blocks]
   if (node.Has("zero_points") && node.Type("zero_points").dtype == Dtype::kU8) {
@@ -213,7 +226,7 @@ Result<std::string> MatMulNBits(const ContribNode& node) {
     const std::string shape = s.Ints({n, blocks});
     zeros = s.Of("Reshape", s.Let("CastLike(zero_points, scales)"), shape);
   } else {
-    zeros = s.Number(static_cast<double>(int64_t{1} << (bits - 1)), "scales");
+    zeros = b.Zero(s, "scales");
   }
   const std::string whole = s.Ints({n, -1});
   if (node.Has("g_idx")) {
@@ -250,30 +263,23 @@ constexpr const char* kNf4 =
     "0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, "
     "0.7229568362236023, 1";
 
-// Weights [n, k] in blocks of codes, as of MatMulNBits without zero points, turned: [k, n].
-Result<std::string> TurnedBlocks(const ContribNode& node, Statements& s, const char* codes,
-                                 const char* scales, const PackedSizes& sizes) {
-  const auto [n, k, bits, size] = sizes;
-  const int64_t blocks = CeilDiv(k, size);
-  if ((bits != 2 && bits != 4 && bits != 8) || size < 8 || size > kMost || n < 1 || n > kMost ||
-      k < 1 || k > kMost ||
-      !node.Type(codes).ElementCount().IsConstant(n * blocks * BytesOf(size, bits)) ||
-      !node.Type(scales).ElementCount().IsConstant(n * blocks)) {
-    return node.Fail(
-        fmt::format("{} is {} and {} is {}, expected blocks of {} codes of {} bits for "
-                    "{} rows of {} weights",
-                    codes, node.Type(codes).ToString(), scales, node.Type(scales).ToString(), size,
-                    bits, n, k));
+// Weights in blocks of codes, as of MatMulNBits without zero points, turned: [k, n].
+Result<std::string> Turned(const ContribNode& node, Statements& s, const Blocks& weights,
+                           const char* scales) {
+  FUSEC_TRY(weights.Check(node));
+  const TensorType& type = node.Type(scales);
+  if (!type.ElementCount().IsConstant(weights.n * weights.count())) {
+    return node.Fail(fmt::format("{} is {}, expected {}", scales, type.ToString(),
+                                 TensorType{type.dtype, {weights.n, weights.count()}}.ToString()));
   }
-  const std::string bytes = s.Of("Reshape", codes, s.Ints({n, blocks, BytesOf(size, bits)}));
-  const std::string numbers = CodesIn(s, bytes, bits, scales, 3, std::string(codes) + "_codes");
-  const std::string zero = s.Number(static_cast<double>(int64_t{1} << (bits - 1)), scales);
-  const std::string of_blocks = s.Of("Reshape", scales, s.Ints({n, blocks, 1}));
-  const std::string scaled = s.Of("Mul", s.Of("Sub", numbers, zero), of_blocks);
-  const std::string rows = s.Of("Reshape", scaled, s.Ints({n, -1}));
-  return s.Transposed(
-      s.Let(fmt::format("CastLike({}, X)", FirstColumns(s, rows, k, std::string(codes) + "_rows"))),
-      2);
+  const std::string name = weights.input;
+  const std::string codes = weights.Codes(s, scales, name + "_codes");
+  const std::string zero = weights.Zero(s, scales);
+  const std::string of_blocks = s.Of("Reshape", scales, s.Ints({weights.n, weights.count(), 1}));
+  const std::string scaled = s.Of("Mul", s.Of("Sub", codes, zero), of_blocks);
+  const std::string rows = s.Of("Reshape", scaled, s.Ints({weights.n, -1}));
+  const std::string whole = FirstColumns(s, rows, weights.k, name + "_rows");
+  return s.Transposed(s.Let(fmt::format("CastLike({}, X)", whole)), 2);
 }
 
 // A product with an adapter (LoRA) beside it: X W + (X lora_A) lora_B. An adapter without elements
@@ -282,9 +288,9 @@ Result<std::string> MatMulNBitsQLoRA(const ContribNode& node) {
   const int64_t n = node.Int("N"), k = node.Int("K"), lora_bits = node.Int("lora_bits", 8);
   const int64_t lora_size = node.Int("lora_block_size", 32);
   Statements s;
-  FUSEC_ASSIGN(const std::string weights,
-               TurnedBlocks(node, s, "W", "scales",
-                            {n, k, node.Int("bits", 4), node.Int("block_size", 32)}));
+  FUSEC_ASSIGN(
+      const std::string weights,
+      Turned(node, s, {"W", n, k, node.Int("bits", 4), node.Int("block_size", 32)}, "scales"));
   const std::string y = s.Let(fmt::format("MatMul(X, {})", weights), "product");
   const bool has_adapter = !node.Type("lora_A").ElementCount().IsConstant(0) &&
                            !node.Type("lora_B").ElementCount().IsConstant(0);
@@ -294,9 +300,9 @@ Result<std::string> MatMulNBitsQLoRA(const ContribNode& node) {
   }
   FUSEC_ASSIGN(const int64_t rank, node.FixedDim("lora_A", 0));
   FUSEC_ASSIGN(const std::string down,
-               TurnedBlocks(node, s, "lora_A", "lora_A_scales", {rank, k, lora_bits, lora_size}));
+               Turned(node, s, {"lora_A", rank, k, lora_bits, lora_size}, "lora_A_scales"));
   FUSEC_ASSIGN(const std::string up,
-               TurnedBlocks(node, s, "lora_B", "lora_B_scales", {n, rank, lora_bits, lora_size}));
+               Turned(node, s, {"lora_B", n, rank, lora_bits, lora_size}, "lora_B_scales"));
   const std::string low = s.Let(fmt::format("MatMul(X, {})", down), "low_rank");
   s.Set("Y", fmt::format("Add({}, {})", y, s.Let(fmt::format("MatMul({}, {})", low, up))));
   return s.text();
