@@ -334,8 +334,7 @@ __device__ __forceinline__ void ScaleRow(AttentionSums<Shape>& sums, int row, fl
 template <class Shape>
 __device__ __forceinline__ void DivideByTotals(AttentionSums<Shape>& sums) {
 #pragma unroll
-  for (int row = 0; row < 2; ++row)
-    ScaleRow<Shape>(sums, row, 1.0f / TotalOfRow<Shape>(sums, row));
+  for (int row = 0; row < 2; ++row) ScaleRow<Shape>(sums, row, 1.0f / TotalOfRow<Shape>(sums, row));
 }
 
 // Divides like DivideByTotals, but leaves rows as zeros all of whose scores are -infinity.
