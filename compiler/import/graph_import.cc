@@ -113,6 +113,7 @@ class NodeImporter {
     if (!HasOwnOp()) return ImportFunction();
     FUSEC_TRY(context_.ReadTensors());
     FUSEC_TRY(FindImport(node_.op_type())(context_));
+    KeepNarrowTypes();
     for (int i = 0; i < node_.output_size(); ++i) {
       if (context_.output_used(i) && context_.output(i) == nullptr) {
         return ModelError("fusec does not support output " + std::to_string(i) + " (\"" +
@@ -120,6 +121,30 @@ class NodeImporter {
       }
     }
     return {};
+  }
+
+  // Ops that move elements, such as Reshape and Gather, keep their narrow type: the outputs for
+  // which ONNX's schema names the type of an input have it.
+  void KeepNarrowTypes() {
+    if (state_.narrow.empty()) return;
+    const onnx::OpSchema* schema = SchemaOf(node_, state_);
+    if (schema == nullptr) return;
+    for (int i = 0; i < node_.input_size(); ++i) {
+      const std::optional<NarrowType> narrow = context_.Narrow(i);
+      if (!narrow) continue;
+      const std::string& type = FormalAt(schema->inputs(), i).GetTypeStr();
+      for (int k = 0; k < node_.output_size(); ++k) {
+        Value* output = context_.output(k);
+        if (output != nullptr && FormalAt(schema->outputs(), k).GetTypeStr() == type)
+          context_.SetOutput(k, output, *narrow);
+      }
+    }
+  }
+
+  // The last formal parameter may stand for any number of them.
+  static const onnx::OpSchema::FormalParameter& FormalAt(
+      const std::vector<onnx::OpSchema::FormalParameter>& formals, int i) {
+    return formals[std::min<size_t>(i, formals.size() - 1)];
   }
 
   // Checks that operands have element types that ONNX's schema allows, and equal ones where the
@@ -130,7 +155,7 @@ class NodeImporter {
     std::map<std::string, Dtype> bound;  // by the schema's name of a type
     const auto& formals = schema->inputs();
     for (int i = 0; i < node_.input_size() && !formals.empty(); ++i) {
-      const auto& formal = formals[std::min<size_t>(i, formals.size() - 1)];
+      const auto& formal = FormalAt(formals, i);
       const Value* value = context_.input(i);
       if (value == nullptr) continue;  // optional
       const Dtype dtype = value->type.dtype;
@@ -157,8 +182,10 @@ class NodeImporter {
     FUSEC_ASSIGN(TensorData data, ConstantAttribute(attribute));
     Value* value = state_.builder.Constant(std::move(data), TensorIdentifier(node_.output(0)));
     state_.constant_names[value->name] = node_.output(0);
-    if (NarrowTypeFromOnnx(attribute.t().data_type())) state_.narrow.insert(value);
-    context_.SetOutput(0, value);
+    if (const auto narrow = NarrowTypeFromOnnx(attribute.t().data_type()))
+      context_.SetOutput(0, value, *narrow);
+    else
+      context_.SetOutput(0, value);
     return {};
   }
 
@@ -260,8 +287,8 @@ class NodeImporter {
     }
   }
 
-  // Loops over independent steps, over the steps of a recurrent cell, and over embedding bags become
-  // a few ops; other loops of a known length are unrolled.
+  // Loops over independent steps, over the steps of a recurrent cell, and over embedding bags
+  // become a few ops; other loops of a known length are unrolled.
   Result<void> ImportLoop() {
     ValueList results;
     const Result<void> cell = ImportRecurrentLoop(node_, context_, state_, scope_, results);
@@ -406,7 +433,8 @@ void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, Impor
     if (data) {
       value = state.builder.Constant(*std::move(data), TensorIdentifier(proto.name()));
       state.constant_names[value->name] = proto.name();
-      if (NarrowTypeFromOnnx(proto.data_type())) state.narrow.insert(value);
+      if (const auto narrow = NarrowTypeFromOnnx(proto.data_type()))
+        state.narrow.emplace(value, *narrow);
     } else {
       state.problems.Add("initializer \"" + proto.name() + "\": " + data.error().message);
     }

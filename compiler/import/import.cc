@@ -13,6 +13,7 @@
 #include "compiler/import/names.h"
 #include "compiler/import/onnx_reader.h"
 #include "compiler/import/segment_pattern.h"
+#include "compiler/import/tensor_proto.h"
 #include "compiler/import/weight_match.h"
 #include "compiler/support/terminal.h"
 
@@ -117,6 +118,10 @@ void AddOutputs(const onnx::GraphProto& graph, ImportState& state, const Scope& 
     }
     Value* value = scope.Get(output.name());
     if (value == nullptr) continue;  // its node failed, or nothing makes it: reported already
+    if (const auto narrow = state.narrow.find(value); narrow != state.narrow.end()) {
+      state.problems.Add("output \"" + output.name() + "\" has " +
+                         UnsupportedType(narrow->second.data_type));
+    }
     state.graph.outputs.push_back(value);
     state.graph.output_names.push_back(Printable(output.name()));
     CompareDeclaration(output, value->type, state);

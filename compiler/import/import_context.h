@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/import/narrow_types.h"
 #include "compiler/ir/graph.h"
 
 namespace fusec {
@@ -32,6 +33,10 @@ class ImportContext {
   // An attribute that names an ONNX element type ("to", "dtype"), or an error naming the type that
   // fusec lacks.
   virtual Result<Dtype> Type(const std::string& attribute, Dtype otherwise) const = 0;
+  // The ONNX type that an attribute names, or that an input has, if it is narrow. An input's value
+  // is held in another dtype then.
+  virtual std::optional<NarrowType> Narrow(const std::string& attribute) const = 0;
+  virtual std::optional<NarrowType> Narrow(int input) const = 0;
 
   // The contents of an input that determines structure (axes, shape, pads). `what` names the input
   // in the error for contents that are known only at run time: `shape is computed from run-time
@@ -50,6 +55,8 @@ class ImportContext {
   virtual Builder& builder() = 0;  // carries this node's provenance
   virtual const Ranges& ranges() const = 0;
   virtual void SetOutput(int i, Value* value) = 0;
+  // The same for a value that is held in another dtype than the ONNX type of the output.
+  virtual void SetOutput(int i, Value* value, const NarrowType& type) = 0;
 
   // `model.onnx: node "/fc/Gemm" (Gemm): ` + message
   virtual tl::unexpected<Error> Fail(const std::string& message) const = 0;

@@ -10,32 +10,10 @@ namespace {
 
 using onnx::TensorProto;
 
-// How a small float is laid out: a sign, then `exponent` bits, then `mantissa` bits.
-struct FloatLayout {
-  int exponent, mantissa, bias;
-  enum class Special { kNone, kOnlyNaN, kNegativeZeroIsNaN, kInfinities } special;
-};
+using Layout = NarrowType::Layout;
+using Special = Layout::Special;
 
-// In the names of the types, fn means that there are no infinities and uz that there is only one
-// zero. (OCP 8-bit Floating Point Specification; arXiv 2206.02915 for the fnuz types)
-FloatLayout LayoutOf(int data_type) {
-  using Special = FloatLayout::Special;
-  switch (data_type) {
-    case TensorProto::FLOAT8E4M3FN:
-      return {4, 3, 7, Special::kOnlyNaN};
-    case TensorProto::FLOAT8E4M3FNUZ:
-      return {4, 3, 8, Special::kNegativeZeroIsNaN};
-    case TensorProto::FLOAT8E5M2:
-      return {5, 2, 15, Special::kInfinities};
-    case TensorProto::FLOAT8E5M2FNUZ:
-      return {5, 2, 16, Special::kNegativeZeroIsNaN};
-    default:
-      return {2, 1, 1, Special::kNone};  // FLOAT4E2M1
-  }
-}
-
-double Decoded(const FloatLayout& layout, int bits) {
-  using Special = FloatLayout::Special;
+double Decoded(const Layout& layout, int bits) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   const int ones = (1 << layout.exponent) - 1;
   const int mantissa = bits & ((1 << layout.mantissa) - 1);
@@ -61,24 +39,43 @@ double Decoded(const FloatLayout& layout, int bits) {
 
 }  // namespace
 
+double NarrowType::Layout::Greatest() const {
+  int code = (1 << (exponent + mantissa)) - 1;  // all ones but the sign
+  if (special == Special::kOnlyNaN) --code;
+  if (special == Special::kInfinities) code -= 1 << mantissa;
+  return Decoded(*this, code);
+}
+
+double NarrowType::Layout::LeastNormal() const { return std::ldexp(1.0, 1 - bias); }
+
+// In the names of the types, fn means that there are no infinities and uz that there is only one
+// zero. (OCP 8-bit Floating Point Specification; arXiv 2206.02915 for the fnuz types)
 std::optional<NarrowType> NarrowTypeFromOnnx(int data_type) {
+  const auto integer = [&](int bits, Dtype held) { return NarrowType{data_type, bits, held}; };
+  const auto real = [&](const Layout& layout) {
+    return NarrowType{data_type, 1 + layout.exponent + layout.mantissa, Dtype::kF32, layout};
+  };
   switch (data_type) {
     case TensorProto::INT2:
-      return NarrowType{2, Dtype::kI8};
+      return integer(2, Dtype::kI8);
     case TensorProto::INT4:
-      return NarrowType{4, Dtype::kI8};
+      return integer(4, Dtype::kI8);
     case TensorProto::UINT2:
-      return NarrowType{2, Dtype::kU8};
+      return integer(2, Dtype::kU8);
     case TensorProto::UINT4:
-      return NarrowType{4, Dtype::kU8};
+      return integer(4, Dtype::kU8);
     case TensorProto::FLOAT4E2M1:
-      return NarrowType{4, Dtype::kF32};
+      return real({2, 1, 1, Special::kNone});
     case TensorProto::FLOAT8E4M3FN:
+      return real({4, 3, 7, Special::kOnlyNaN});
     case TensorProto::FLOAT8E4M3FNUZ:
+      return real({4, 3, 8, Special::kNegativeZeroIsNaN});
     case TensorProto::FLOAT8E5M2:
+      return real({5, 2, 15, Special::kInfinities});
     case TensorProto::FLOAT8E5M2FNUZ:
+      return real({5, 2, 16, Special::kNegativeZeroIsNaN});
     case TensorProto::FLOAT8E8M0:
-      return NarrowType{8, Dtype::kF32};
+      return NarrowType{data_type};
     default:
       return std::nullopt;
   }
@@ -91,11 +88,11 @@ TensorData Unpacked(int data_type, std::vector<int64_t> dims, std::span<const st
   for (int64_t i = 0; i < data.element_count(); ++i) {
     const int byte = static_cast<int>(packed[static_cast<size_t>(i / per_byte)]);
     const int bits = byte >> (i % per_byte * type.bits) & ((1 << type.bits) - 1);
-    if (data_type == TensorProto::FLOAT8E8M0) {
+    if (type.layout) {
+      data.SetDouble(i, Decoded(*type.layout, bits));
+    } else if (type.held == Dtype::kF32) {  // FLOAT8E8M0
       data.SetDouble(
           i, bits == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, bits - 127));
-    } else if (type.held == Dtype::kF32) {
-      data.SetDouble(i, Decoded(LayoutOf(data_type), bits));
     } else {
       const bool is_negative = type.held == Dtype::kI8 && bits >> (type.bits - 1) != 0;
       data.SetInt(i, is_negative ? bits - (1 << type.bits) : bits);

@@ -93,6 +93,16 @@ Result<Dtype> NodeContext::Type(const std::string& attribute, Dtype otherwise) c
   return *dtype;
 }
 
+std::optional<NarrowType> NodeContext::Narrow(const std::string& attribute) const {
+  const auto* found = Find(attribute);
+  return found == nullptr ? std::nullopt : NarrowTypeFromOnnx(static_cast<int>(found->i()));
+}
+
+std::optional<NarrowType> NodeContext::Narrow(int i) const {
+  const auto found = state_.narrow.find(input(i));
+  return found == state_.narrow.end() ? std::nullopt : std::optional(found->second);
+}
+
 std::optional<TensorData> NodeContext::TryConstant(int i) const {
   const Value* value = input(i);
   return value == nullptr ? std::nullopt : KnownTensor(value, state_);

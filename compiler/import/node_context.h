@@ -80,9 +80,9 @@ struct ImportState {
   ConstantValues constants{ranges};
   RunTimeCounts counts;
   int64_t inlined_nodes = 0;  // nodes of inlined branches and loop bodies, counted once per copy
-  WeightMatch* weight_match = nullptr;  // replaces initializers, if not null
-  ValueSet narrow;  // constants whose ONNX type is narrow (narrow_types.h)
-  std::map<std::string, std::string> constant_names;  // graph's name -> model's name
+  WeightMatch* weight_match = nullptr;                  // replaces initializers, if not null
+  std::unordered_map<const Value*, NarrowType> narrow;  // values whose ONNX type is narrow
+  std::map<std::string, std::string> constant_names;    // graph's name -> model's name
 };
 
 // The elements of an integer tensor, or of a float tensor that holds whole numbers, as expressions
@@ -114,6 +114,8 @@ class NodeContext : public ImportContext {
   std::vector<std::string> Strings(const std::string& attribute) const override;
   std::optional<TensorData> Tensor(const std::string& attribute) const override;
   Result<Dtype> Type(const std::string& attribute, Dtype otherwise) const override;
+  std::optional<NarrowType> Narrow(const std::string& attribute) const override;
+  std::optional<NarrowType> Narrow(int i) const override;
 
   Result<TensorData> ConstantInput(int i, const std::string& what) const override;
   Result<std::vector<int64_t>> ConstantInts(int i, const std::string& what) const override;
@@ -128,6 +130,10 @@ class NodeContext : public ImportContext {
   Builder& builder() override { return state_.builder; }
   const Ranges& ranges() const override { return state_.ranges; }
   void SetOutput(int i, Value* value) override { outputs_[i] = value; }
+  void SetOutput(int i, Value* value, const NarrowType& type) override {
+    outputs_[i] = value;
+    state_.narrow.insert_or_assign(value, type);
+  }
   tl::unexpected<Error> Fail(const std::string& message) const override;
 
   // Null for an output that the op's Import did not set.

@@ -1,6 +1,7 @@
 #include <bit>
 #include <limits>
 
+#include "compiler/ops/narrow_rounding.h"
 #include "compiler/ops/pointwise.h"
 
 namespace fusec {
@@ -70,13 +71,18 @@ struct CastOp {
   static constexpr bool kKeepsOrder = true;
   static Result<void> Import(ImportContext& context) {
     Value* x = context.input(0);
+    const bool is_like = context.onnx_op() == "CastLike";
+    if (const auto narrow = is_like ? context.Narrow(1) : context.Narrow("to"))
+      return ImportNarrowCast(context, *narrow);
     Dtype to = Dtype::kF32;
-    if (context.onnx_op() == "CastLike") {
+    if (is_like) {
       to = context.input(1)->type.dtype;
     } else {
       FUSEC_ASSIGN(to, context.Type("to", Dtype::kF32));
     }
     if (x->type.dtype != to) return context.AddNode(OpKind::kCast, {x}, {{"to", to}});
+    // A result of its own, because the type of a narrow operand belongs to its value.
+    if (context.Narrow(0)) return context.AddNode(OpKind::kIdentity, {x});
     context.SetOutput(0, x);
     return {};
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/ops/narrow_rounding.h"
 #include "compiler/ops/quantization.h"
 #include "compiler/ops/reduction_common.h"
 #include "compiler/ops/view_support.h"
@@ -58,14 +59,36 @@ Value* GivenOrNull(const ImportContext& context, int i) {
   return HasInput(context, i) ? context.input(i) : nullptr;
 }
 
-// round(x) + zero point, ties to even, clamped to the range of `to`. `zero_point` may be null.
-Value* Saturated(Formula& f, Value* x, Value* zero_point, Dtype to) {
+// round(x) + zero point, ties to even, clamped to `least` to `greatest`. `zero_point` may be null.
+Value* Saturated(Formula& f, Value* x, Value* zero_point, Dtype to, int64_t least,
+                 int64_t greatest) {
   const Dtype real = x->type.dtype;
   Value* y = f.Unary(OpKind::kRound, x);
   if (zero_point != nullptr) y = f.Add(y, f.Cast(zero_point, real));
-  y = f.Make(OpKind::kMax, {y, f.Number(static_cast<double>(LeastInteger(to)), real)});
-  y = f.Make(OpKind::kMin, {y, f.Number(static_cast<double>(GreatestInteger(to)), real)});
+  y = f.Make(OpKind::kMax, {y, f.Number(static_cast<double>(least), real)});
+  y = f.Make(OpKind::kMin, {y, f.Number(static_cast<double>(greatest), real)});
   return f.Cast(y, to);
+}
+
+// The same, clamped to the range of `to`.
+Value* Saturated(Formula& f, Value* x, Value* zero_point, Dtype to) {
+  return Saturated(f, x, zero_point, to, LeastInteger(to), GreatestInteger(to));
+}
+
+// y = round(x / scale) to the nearest number of a narrow type, or as Saturated for integers.
+Result<void> FinishNarrow(ImportContext& context, Formula& f, Value* ratio, Value* zero_point,
+                          const NarrowType& type) {
+  Value* y = nullptr;
+  if (IsInteger(type.held)) {
+    y = Saturated(f, ratio, zero_point, type.held, type.LeastInteger(), type.GreatestInteger());
+  } else if (type.layout) {  // whose zero point is 0 (ONNX, QuantizeLinear)
+    y = RoundedTo(f, ratio, *type.layout, context.Int("saturate", 1) != 0);
+  } else {
+    return context.Fail("fusec does not quantize to powers of two (float8e8m0)");
+  }
+  FUSEC_TRY(f.Finish({y}));
+  context.SetOutput(0, y, type);
+  return {};
 }
 
 Result<void> CheckRank(const ImportContext& context, int i, int least) {
@@ -105,17 +128,23 @@ Result<void> ImportQuantizeLinear(ImportContext& context) {
   FUSEC_ASSIGN(Value * scale, Spread(context, f, context.input(1), x->type.shape, "y_scale"));
   Value* zero_point = GivenOrNull(context, 2);
   Dtype to = Dtype::kU8;
+  std::optional<NarrowType> narrow;
   if (zero_point != nullptr) {
     to = zero_point->type.dtype;
+    narrow = context.Narrow(2);
     FUSEC_ASSIGN(zero_point, Spread(context, f, zero_point, x->type.shape, "y_zero_point"));
   } else if (context.Int("output_dtype", 0) != 0) {
-    FUSEC_ASSIGN(to, context.Type("output_dtype", Dtype::kU8));
-  }
-  if (!IsInteger(to)) {
-    return context.Fail(fmt::format("it quantizes to {}, expected integers", DtypeName(to)));
+    narrow = context.Narrow("output_dtype");
+    if (!narrow) {
+      FUSEC_ASSIGN(to, context.Type("output_dtype", Dtype::kU8));
+    }
   }
   const Dtype real = x->type.dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
   Value* ratio = f.Div(f.Cast(x, real), f.Cast(scale, real));
+  if (narrow) return FinishNarrow(context, f, ratio, zero_point, *narrow);
+  if (!IsInteger(to)) {
+    return context.Fail(fmt::format("it quantizes to {}, expected integers", DtypeName(to)));
+  }
   return f.Finish({Saturated(f, ratio, zero_point, to)});
 }
 

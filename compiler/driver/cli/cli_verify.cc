@@ -7,8 +7,7 @@
 #include "compiler/driver/verify/drift.h"
 #include "compiler/driver/verify/float8_notes.h"
 #include "compiler/driver/verify/judgement_json.h"
-#include "compiler/driver/verify/model_inputs.h"
-#include "compiler/driver/verify/onnxruntime_judge.h"
+#include "compiler/driver/verify/onnxruntime_judgement.h"
 #include "compiler/driver/verify/verify_modes.h"
 #include "compiler/driver/verify/verify_subject.h"
 #include "compiler/support/adt.h"
@@ -21,60 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Judges an output that differs from onnxruntime's but passed its comparison with the interpreter.
-// `ours` is that comparison and `theirs` compares onnxruntime's output with the interpreter. If
-// onnxruntime is no closer to the interpreter, the output passes and the note says so. It also
-// passes if `ours` has ill-conditioned elements.
-void JudgeByInterpretersWord(const Comparison& ours, const Comparison& theirs,
-                             Comparison& comparison) {
-  const bool is_closer = ours.rel_l2 <= theirs.rel_l2 && ours.misplaced <= theirs.misplaced;
-  if (!is_closer && ours.moves == 0) return;
-  comparison.pass = true;
-  comparison.note = is_closer ? "onnxruntime is no closer to the interpreter (" +
-                                    FormatNumber(theirs.rel_l2) + " against " +
-                                    FormatNumber(ours.rel_l2) + ")"
-                              : ours.note;
-}
-
-// Appends the comparisons with onnxruntime's outputs, and returns whether onnxruntime could run the
-// model. If it could not, a note says why: the interpreter has judged the outputs already, and
-// onnxruntime need not be asked at further sizes.
-bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, const Inputs& inputs,
-                        ArrayRef<TensorData> outputs, ArrayRef<ReferenceTensor> interpreted,
-                        const DimValues& dims, std::vector<Judgement>& judgements) {
-  const size_t first = judgements.size() - outputs.size();  // the interpreter's first judgement
-  const runtime::Manifest& manifest = subject.program->manifest();
-  const Result<NamedTensors> expected =
-      judge.Run(subject.model, ModelInputs(subject, inputs, dims));
-  if (!expected) {
-    if (Interrupted()) return false;  // RunVerify reports the interrupt
-    PrintNote("not compared with onnxruntime at " + DimsText(dims) +
-              " and later sizes: " + expected.error().message);
-    return false;
-  }
-  for (size_t i = 0; i < outputs.size() && i < expected->size(); ++i) {
-    Tolerance tolerance =
-        ToleranceOf(CoarsestDtype(subject.graph->outputs[i]), manifest.matmul_precision);
-    if (tolerance.relative_l2 > 0) {
-      tolerance.relative_l2 *= 2;
-      tolerance.reason += ", on both sides";
-    }
-    const TensorData& theirs = (*expected)[i].second;
-    Comparison comparison =
-        Compare(manifest.outputs[i].name, outputs[i], ReferenceTensor::FromData(theirs), tolerance);
-    const Comparison& ours = judgements[first + i].comparison;
-    const bool same_type =
-        theirs.dtype() == outputs[i].dtype() && theirs.dims() == outputs[i].dims();
-    if (!comparison.pass && ours.pass && same_type) {
-      JudgeByInterpretersWord(ours, Compare("", theirs, interpreted[i], tolerance), comparison);
-    }
-    judgements.push_back({"onnxruntime", dims, std::move(comparison)});
-  }
-  return true;
-}
-
-// Whether the output passes its comparison with onnxruntime itself, without
-// JudgeByInterpretersWord.
+// Whether the output passes its comparison with onnxruntime, without being judged again.
 bool IsJudgedByOnnxruntime(const Judgement& judgement, ArrayRef<Judgement> judgements) {
   return std::any_of(judgements.begin(), judgements.end(), [&](const Judgement& other) {
     return other.against == "onnxruntime" && other.dims == judgement.dims &&
@@ -196,10 +142,10 @@ Result<int> RunVerify(const VerifyFlags& flags) {
       progress.Update("comparing " + DimsText(dims),
                       static_cast<double>(i) / static_cast<double>(cases.size()));
       FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunIn(*context, inputs));
-      FUSEC_ASSIGN(const auto interpreted,
+      FUSEC_ASSIGN(const auto interpretation,
                    JudgeByInterpreter(subject, inputs, outputs, dims, judgements));
       ask_onnxruntime = ask_onnxruntime && JudgeByOnnxruntime(*judge, subject, inputs, outputs,
-                                                              interpreted, dims, judgements);
+                                                              *interpretation, dims, judgements);
       if (subject.with_own_tables) FUSEC_TRY(MeasureDrift(subject, inputs, outputs, meter));
       if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
     }

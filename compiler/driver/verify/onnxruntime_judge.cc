@@ -21,8 +21,9 @@ constexpr const char* kVersionScript = "import numpy, onnxruntime; print(onnxrun
 // no bf16: such inputs are read as two raw bytes and passed to onnxruntime as bits.
 constexpr const char* kRunScript = R"(
 import sys, numpy, onnxruntime
-model, folder = sys.argv[1:]
+model, folder, optimizations = sys.argv[1:]
 options = onnxruntime.SessionOptions()
+options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, optimizations)
 options.log_severity_level = 4
 session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 BFLOAT16 = 16
@@ -76,8 +77,8 @@ std::optional<OnnxruntimeJudge> OnnxruntimeJudge::Find(const std::string& folder
   return std::nullopt;
 }
 
-Result<NamedTensors> OnnxruntimeJudge::Run(const std::string& model,
-                                           const NamedTensors& inputs) const {
+Result<NamedTensors> OnnxruntimeJudge::Run(const std::string& model, const NamedTensors& inputs,
+                                           bool as_written) const {
   FUSEC_ASSIGN(const std::string folder, MakeTemporaryFolder());
   const TemporaryFolder cleanup(folder);
   std::string names;
@@ -86,7 +87,9 @@ Result<NamedTensors> OnnxruntimeJudge::Run(const std::string& model,
     FUSEC_TRY(WriteNpy(folder + "/input_" + std::to_string(i) + ".npy", inputs[i].second));
   }
   FUSEC_TRY(WriteFile(folder + "/names.txt", names));
-  const ChildResult child = RunChild({python_, "-c", kRunScript, model, folder}, folder);
+  const std::string optimizations = as_written ? "ORT_DISABLE_ALL" : "ORT_ENABLE_ALL";
+  const ChildResult child =
+      RunChild({python_, "-c", kRunScript, model, folder, optimizations}, folder);
   if (child.exit_code != 0)
     return Fail(ErrorKind::kToolchain, "onnxruntime: " + LastLine(child.errors));
   FUSEC_ASSIGN(const std::string listed,

@@ -20,8 +20,10 @@ class OnnxruntimeJudge {
 
   const std::string& version() const { return version_; }  // "1.31.0"
   // Runs the model and returns its outputs with their names, in the model's order. An error has the
-  // message of onnxruntime.
-  Result<NamedTensors> Run(const std::string& model, const NamedTensors& inputs) const;
+  // message of onnxruntime. If `as_written`, onnxruntime runs every op as the model has it;
+  // otherwise it optimizes the graph first, which may change where it rounds.
+  Result<NamedTensors> Run(const std::string& model, const NamedTensors& inputs,
+                           bool as_written = false) const;
 
  private:
   std::string python_, version_;

@@ -226,14 +226,14 @@ Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, con
   return reference;
 }
 
-Result<std::vector<ReferenceTensor>> JudgeByInterpreter(const Subject& subject,
-                                                        const Inputs& inputs,
-                                                        ArrayRef<TensorData> outputs,
-                                                        const DimValues& dims,
-                                                        std::vector<Judgement>& judgements) {
-  FUSEC_ASSIGN(const auto reference_inputs, ReferenceInputs(subject, *subject.graph, inputs));
+Result<std::unique_ptr<Interpretation>> JudgeByInterpreter(const Subject& subject,
+                                                           const Inputs& inputs,
+                                                           ArrayRef<TensorData> outputs,
+                                                           const DimValues& dims,
+                                                           std::vector<Judgement>& judgements) {
+  FUSEC_ASSIGN(auto reference_inputs, ReferenceInputs(subject, *subject.graph, inputs));
   const runtime::Manifest& manifest = subject.program->manifest();
-  const auto interpreted = Interpret(*subject.graph, reference_inputs);
+  auto interpreted = Interpret(*subject.graph, reference_inputs);
   if (!interpreted) {
     const std::string model = std::filesystem::path(subject.model).filename();
     const Error& error = interpreted.error();
@@ -241,20 +241,21 @@ Result<std::vector<ReferenceTensor>> JudgeByInterpreter(const Subject& subject,
     return Fail(error.kind, subject.model + ": " + error.message + "; " + subject.artifact +
                                 " was made from " + manifest.model);
   }
-  const std::vector<ReferenceTensor>& expected = *interpreted;
-  if (expected.size() != outputs.size()) {
+  if (interpreted->size() != outputs.size()) {
     return Fail(ErrorKind::kInput, subject.model + " has " +
-                                       Plural(static_cast<int64_t>(expected.size()), "output") +
+                                       Plural(static_cast<int64_t>(interpreted->size()), "output") +
                                        ", the artifact " + std::to_string(outputs.size()));
   }
-  OutputJudge judge(*subject.graph, reference_inputs, expected);
+  auto interpretation = std::make_unique<Interpretation>(
+      *subject.graph, std::move(reference_inputs), *std::move(interpreted));
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tolerance tolerance =
         ToleranceOf(CoarsestDtype(subject.graph->outputs[i]), manifest.matmul_precision);
     judgements.push_back(
-        {"interpreter", dims, judge.Judge(i, manifest.outputs[i].name, outputs[i], tolerance)});
+        {"interpreter", dims,
+         interpretation->judge.Judge(i, manifest.outputs[i].name, outputs[i], tolerance)});
   }
-  return expected;
+  return interpretation;
 }
 
 namespace {

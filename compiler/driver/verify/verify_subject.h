@@ -54,11 +54,23 @@ Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags, const Subj
 Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, const Graph& graph,
                                                      const Inputs& inputs);
 
-// Appends the comparison of every output, and returns the interpreter's outputs.
-Result<std::vector<ReferenceTensor>> JudgeByInterpreter(const Subject& subject,
-                                                        const Inputs& inputs,
-                                                        ArrayRef<TensorData> outputs,
-                                                        const DimValues& dims,
-                                                        std::vector<Judgement>& judgements);
+// The interpreter's outputs for one case. `judge` refers to the other members.
+struct Interpretation {
+  Interpretation(const Graph& graph, std::vector<ReferenceTensor> inputs,
+                 std::vector<ReferenceTensor> outputs)
+      : inputs(std::move(inputs)),
+        outputs(std::move(outputs)),
+        judge(graph, this->inputs, this->outputs) {}
+
+  const std::vector<ReferenceTensor> inputs, outputs;
+  OutputJudge judge;
+};
+
+// Appends the comparison of every output, and returns what the interpreter computed.
+Result<std::unique_ptr<Interpretation>> JudgeByInterpreter(const Subject& subject,
+                                                           const Inputs& inputs,
+                                                           ArrayRef<TensorData> outputs,
+                                                           const DimValues& dims,
+                                                           std::vector<Judgement>& judgements);
 
 }  // namespace fusec

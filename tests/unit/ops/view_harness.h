@@ -98,6 +98,8 @@ class FakeImport : public ImportContext {
   Result<Dtype> Type(const std::string& name, Dtype otherwise) const override {
     return attributes_.count(name) ? std::get<Dtype>(attributes_.at(name)) : otherwise;
   }
+  std::optional<NarrowType> Narrow(const std::string&) const override { return std::nullopt; }
+  std::optional<NarrowType> Narrow(int) const override { return std::nullopt; }
   Result<TensorData> ConstantInput(int i, const std::string& what) const override {
     if (const std::optional<TensorData> data = TryConstant(i)) return *data;
     return RunTimeData(what);
@@ -122,6 +124,7 @@ class FakeImport : public ImportContext {
   Builder& builder() override { return builder_; }
   const Ranges& ranges() const override { return ranges_; }
   void SetOutput(int i, Value* value) override { outputs[i] = value; }
+  void SetOutput(int i, Value* value, const NarrowType&) override { outputs[i] = value; }
   tl::unexpected<Error> Fail(const std::string& message) const override {
     return ModelError(message);
   }

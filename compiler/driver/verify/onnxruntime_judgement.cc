@@ -1,0 +1,108 @@
+#include "compiler/driver/verify/onnxruntime_judgement.h"
+
+#include <optional>
+
+#include "compiler/driver/verify/model_inputs.h"
+#include "compiler/driver/verify/verify_modes.h"
+#include "compiler/support/interrupt.h"
+
+namespace fusec {
+
+namespace {
+
+// The judgement of one case.
+class CaseBesideOnnxruntime {
+ public:
+  CaseBesideOnnxruntime(const OnnxruntimeJudge& onnxruntime, const Subject& subject,
+                        NamedTensors inputs, Interpretation& interpretation)
+      : onnxruntime_(onnxruntime),
+        subject_(subject),
+        inputs_(std::move(inputs)),
+        interpretation_(interpretation) {}
+
+  Result<void> Run() {
+    FUSEC_ASSIGN(theirs_, onnxruntime_.Run(subject_.model, inputs_));
+    return {};
+  }
+  size_t count() const { return theirs_.size(); }
+
+  // `ours` is the comparison of `found` with the interpreter's output.
+  Comparison Judge(size_t output, const TensorData& found, const Comparison& ours) {
+    const runtime::Manifest& manifest = subject_.program->manifest();
+    tolerance_ =
+        ToleranceOf(CoarsestDtype(subject_.graph->outputs[output]), manifest.matmul_precision);
+    if (tolerance_.relative_l2 > 0) {
+      tolerance_.relative_l2 *= 2;
+      tolerance_.reason += ", on both sides";
+    }
+    const TensorData& theirs = theirs_[output].second;
+    Comparison comparison = Compare(manifest.outputs[output].name, found,
+                                    ReferenceTensor::FromData(theirs), tolerance_);
+    const bool same_type = theirs.dtype() == found.dtype() && theirs.dims() == found.dims();
+    if (!comparison.pass && ours.pass && same_type)
+      JudgeAgain(output, found, theirs, ours, comparison);
+    return comparison;
+  }
+
+ private:
+  void JudgeAgain(size_t output, const TensorData& found, const TensorData& theirs,
+                  const Comparison& ours, Comparison& comparison) {
+    const Comparison distance = interpretation_.judge.Judge(output, "", theirs, tolerance_);
+    const std::string distances =
+        FormatNumber(distance.rel_l2) + " against " + FormatNumber(ours.rel_l2);
+    if (distance.pass) {
+      comparison.pass = true;
+      comparison.note = "onnxruntime is no closer to the interpreter (" + distances + ")";
+    } else if (EqualsAsWritten(output, found)) {
+      comparison.pass = true;
+      comparison.note = "onnxruntime agrees without its graph optimizations";
+    } else {
+      comparison.note = "onnxruntime alone differs from the interpreter (" + distances +
+                        "): it is wrong, or fusec reads the model in another way";
+    }
+  }
+
+  // Whether onnxruntime gives this output if it runs every op as the model has it.
+  bool EqualsAsWritten(size_t output, const TensorData& found) {
+    if (!as_written_) {
+      Result<NamedTensors> outputs = onnxruntime_.Run(subject_.model, inputs_, /*as_written=*/true);
+      as_written_ = outputs ? *std::move(outputs) : NamedTensors();
+    }
+    if (output >= as_written_->size()) return false;
+    const TensorData& theirs = (*as_written_)[output].second;
+    return Compare("", found, ReferenceTensor::FromData(theirs), tolerance_).pass ||
+           interpretation_.judge.Judge(output, "", theirs, tolerance_).pass;
+  }
+
+  const OnnxruntimeJudge& onnxruntime_;
+  const Subject& subject_;
+  const NamedTensors inputs_;
+  Interpretation& interpretation_;
+  NamedTensors theirs_;
+  std::optional<NamedTensors> as_written_;  // without graph optimizations; empty if that failed
+  Tolerance tolerance_;
+};
+
+}  // namespace
+
+bool JudgeByOnnxruntime(const OnnxruntimeJudge& onnxruntime, const Subject& subject,
+                        const Inputs& inputs, ArrayRef<TensorData> outputs,
+                        Interpretation& interpretation, const DimValues& dims,
+                        std::vector<Judgement>& judgements) {
+  CaseBesideOnnxruntime judge(onnxruntime, subject, ModelInputs(subject, inputs, dims),
+                              interpretation);
+  if (const Result<void> ran = judge.Run(); !ran) {
+    if (Interrupted()) return false;  // RunVerify reports the interrupt
+    PrintNote("not compared with onnxruntime at " + DimsText(dims) +
+              " and later sizes: " + ran.error().message);
+    return false;
+  }
+  const size_t first = judgements.size() - outputs.size();  // the interpreter's first judgement
+  for (size_t i = 0; i < outputs.size() && i < judge.count(); ++i) {
+    const Comparison& ours = judgements[first + i].comparison;
+    judgements.push_back({"onnxruntime", dims, judge.Judge(i, outputs[i], ours)});
+  }
+  return true;
+}
+
+}  // namespace fusec
