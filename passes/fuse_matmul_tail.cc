@@ -140,10 +140,12 @@ std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
   const bool reads_rows = group.size() > without_rows && own->k <= kTermsThatRowsPayFor;
   const bool has_more_ops = group.size() > most.size();
   AddReshapes(graph, readers, shape, group);
-  const bool is_split = IsSplit(matmul.result()->type.dtype, options.matmul_precision);
-  const bool is_better = is_split ? IsAheadOfLibrary(*own)
+  const bool is_split = IsSplit(FactorDtype(matmul), options.matmul_precision);
+  const bool is_in_library = FactorDtype(matmul) == matmul.result()->type.dtype;
+  const bool is_better =
+      !is_in_library || (is_split ? IsAheadOfLibrary(*own)
                                   : (own->k <= kTermsThatALoopPaysFor || reads_rows) &&
-                                        has_more_ops && EndsInAKernel(graph, readers, group);
+                                        has_more_ops && EndsInAKernel(graph, readers, group));
   return is_better || adds_slots ? std::optional(group) : std::nullopt;
 }
 

@@ -143,7 +143,7 @@ NodeSet Rewrite(Graph& graph, const Node& product, const Pair& pair) {
 
 bool IsFast(const Graph& graph, const Node& product, const PassOptions& options) {
   const ProductShape shape = *FindProductShape(product);
-  const Dtype dtype = product.result()->type.dtype;
+  const Dtype dtype = FactorDtype(product);
   if (IsSplit(dtype, options.matmul_precision)) return IsAheadOfLibrary(shape);
   const Shape& result = product.result()->type.shape;
   const Expr rows = Product(Shape(result.begin(), result.end() - 1));

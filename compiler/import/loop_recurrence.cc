@@ -37,6 +37,7 @@ class RecurrentLoop {
     inner_.ranges = state.ranges;
     inner_.opsets = state.opsets;
     inner_.weight_match = state.weight_match;
+    inner_.counts.ContinueNumbers(state.counts);
     graph_.symbols = state.graph.symbols;
   }
 

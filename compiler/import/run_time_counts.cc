@@ -88,7 +88,7 @@ Expr RunTimeCounts::Of(Value* lengths, int number, const Expr& bound, Graph& gra
         mask != nullptr ? mask == count.mask : count.lengths == lengths && count.number == number;
     if (is_same && count.bound == bound) return count.Size();
   }
-  Count count{CountSymbol(counts_.size()), bound, lengths, number, mask};
+  Count count{CountSymbol(first_number_ + counts_.size()), bound, lengths, number, mask};
   if (const auto same = same_.find(count.symbol); same != same_.end()) {
     std::vector<std::string> symbols;
     same->second.CollectSymbols(symbols);

@@ -21,6 +21,10 @@ class Formula;
 // (counted_rows.h) or rejected.
 class RunTimeCounts {
  public:
+  // Numbers the counts of a loop's body, whose values may have counts of `outer` as sizes.
+  void ContinueNumbers(const RunTimeCounts& outer) {
+    first_number_ = outer.first_number_ + outer.counts_.size();
+  }
   // Sets counts that must equal other sizes of the model, by symbol; a run in which one of them
   // differs fails.
   void SetSame(std::map<std::string, Expr> same) { same_ = std::move(same); }
@@ -55,6 +59,7 @@ class RunTimeCounts {
   void SizesBecomeData(Graph& graph) const;
   void RowsBehindDoNotMatter(Graph& graph, const Ranges& ranges, Problems& problems);
   void SameSizesAreChecked(Graph& graph) const;
+  size_t first_number_ = 0;  // in the names of symbols
   std::vector<Count> counts_;
   std::map<std::string, Expr> same_;
 };

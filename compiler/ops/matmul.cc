@@ -132,27 +132,32 @@ Result<void> ImportMatMul(ImportContext& context) {
   return {};
 }
 
-// With `to` = i32, the factors are u8 and i8 (passes/keep_integer_products.h).
+// With `to` = i32, the factors are u8 and i8 (passes/keep_integer_products.h); with `to` = f32, they
+// are f16 (passes/exact_half_products.h).
 struct MatMulOp {
   static constexpr AttributeSpec kAttributes[] = {
       {"transpose_a", "int"}, {"transpose_b", "int"}, {"to", "dtype", true}};
   static Result<void> Import(ImportContext& context) { return ImportMatMul(context); }
   static InferResult Infer(const InferContext& context) {
-    if (context.attributes.count("to") != 0) return InferShort(context);
+    if (context.attributes.count("to") != 0) return InferWiderResult(context);
     FUSEC_ASSIGN(TensorType type, InferProduct(context));
     return std::vector<TensorType>{std::move(type)};
   }
-  static InferResult InferShort(const InferContext& context) {
+  static InferResult InferWiderResult(const InferContext& context) {
     const TensorType &a = context.operand(0), &b = context.operand(1);
-    if (a.dtype != Dtype::kU8 || b.dtype != Dtype::kI8 ||
-        std::get<Dtype>(context.attributes.at("to")) != Dtype::kI32) {
-      return ModelError(
-          fmt::format("factors are {} and {}, expected u8 and i8 for a product in i32",
-                      DtypeName(a.dtype), DtypeName(b.dtype)));
+    const Dtype to = std::get<Dtype>(context.attributes.at("to"));
+    const bool is_of_integers =
+        a.dtype == Dtype::kU8 && b.dtype == Dtype::kI8 && to == Dtype::kI32;
+    const bool is_of_halves =
+        a.dtype == Dtype::kF16 && b.dtype == Dtype::kF16 && to == Dtype::kF32;
+    if (!is_of_integers && !is_of_halves) {
+      return ModelError(fmt::format(
+          "factors are {} and {}, expected u8 and i8 for a product in i32, or f16 for one in f32",
+          DtypeName(a.dtype), DtypeName(b.dtype)));
     }
     FUSEC_ASSIGN(Shape shape, ShapeOfProduct({a, context.Int("transpose_a") != 0},
                                              {b, context.Int("transpose_b") != 0}));
-    return std::vector<TensorType>{{Dtype::kI32, std::move(shape)}};
+    return std::vector<TensorType>{{to, std::move(shape)}};
   }
   static Result<void> Reference(ReferenceContext& context) {
     ReferenceProduct(context.input(0), context.node.Int("transpose_a") != 0, context.input(1),

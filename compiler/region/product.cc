@@ -17,6 +17,8 @@ bool RepeatsAllWeightsOrNone(const Node& matmul) {
 
 }  // namespace
 
+Dtype FactorDtype(const Node& matmul) { return matmul.operand(1)->type.dtype; }
+
 bool IsSplit(Dtype dtype, const std::string& precision) {
   return dtype == Dtype::kF32 && precision == "highest";
 }

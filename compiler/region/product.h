@@ -24,6 +24,10 @@ inline constexpr int64_t kNarrowColumns = 32;
 // fuse-dequantization).
 inline constexpr const char* kDense = "dense";
 
+// The dtype of a product's factors, in which kernels multiply. The product itself may be wider
+// (passes/exact_half_products.h).
+Dtype FactorDtype(const Node& matmul);
+
 // How tensor cores multiply numbers of a dtype.
 enum class Arithmetic {
   kSplit,  // f32 as three products of shorter floats, with f32 accuracy

@@ -111,7 +111,8 @@ class Linter {
   void CheckNeedless(size_t i) {
     static const std::regex kSame(R"(^\s*([\w\[\].]+) = \1 [-+*] )");
     static const std::regex kCast(R"(\((int|long long|float|double)\)\(\w+\))");
-    static const std::regex kOne(R"( \* 1\b| \+ 0\b|\b0 \+ )");
+    // A sum with 0.0f is not needless, as it makes -0 to 0.
+    static const std::regex kOne(R"( \* 1\b| \+ 0\b(?!\.0f)|\b0 \+ )");
     static const std::regex kTwice(R"(// (\w+): \1$)");
     const std::string code = Code(lines_[i]);
     if (std::regex_search(code, kSame)) Complain(i, "should be a compound assignment");

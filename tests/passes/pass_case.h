@@ -19,10 +19,12 @@ namespace fusec {
 //     # ---- expected ----
 //     graph ...
 //
-// The passes of "# run:" run in this order. After a space may follow any number of options: "disable: NAME" leaves a fusion out, and
-// "index-policy: WORD", "matmul-precision: WORD", "table-storage: PATTERN=STORAGE", "table-placement: PATTERN=host", "table-cache:
-// PERCENT%", "table-cache: BYTES", "adapters: SLOTS,RANK", "per-request: PATTERN" and "in-place: OUTPUT=INPUT" set that option. Instead of
-// a graph, the expectation may be "error: " and the text of the error.
+// The passes of "# run:" run in this order. After a space may follow any number of options:
+// "disable: NAME" leaves a fusion out, and "index-policy: WORD", "matmul-precision: WORD",
+// "table-storage: PATTERN=STORAGE", "table-placement: PATTERN=host", "table-cache: PERCENT%",
+// "table-cache: BYTES", "adapters: SLOTS,RANK", "per-request: PATTERN", "in-place: OUTPUT=INPUT"
+// and "block-shared: BYTES" set that option. Instead of a graph, the expectation may be "error: "
+// and the text of the error.
 struct PassCase {
   std::vector<std::string> passes;
   PassOptions options;
@@ -47,11 +49,14 @@ inline void SetOption(const std::string& keyword, const std::string& value, Pass
         {value.substr(0, equals), value.substr(equals + 1) == "host"});
   }
   if (keyword == "in-place:")
-    options.in_place.push_back({value.substr(0, value.find('=')), value.substr(value.find('=') + 1)});
+    options.in_place.push_back(
+        {value.substr(0, value.find('=')), value.substr(value.find('=') + 1)});
+  if (keyword == "block-shared:") options.block_shared_bytes = std::stoll(value);
   if (keyword == "per-request:") options.per_request.inputs.push_back(value);
   if (keyword == "table-cache:") {
     const double number = std::stod(value);
-    options.table_cache = value.ends_with('%') ? TableCache{0, number} : TableCache{std::stoll(value), 0};
+    options.table_cache =
+        value.ends_with('%') ? TableCache{0, number} : TableCache{std::stoll(value), 0};
   }
   if (keyword == "adapters:")
     options.adapters = {std::stoll(value), std::stoll(value.substr(value.find(',') + 1))};

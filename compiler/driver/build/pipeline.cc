@@ -114,6 +114,7 @@ std::vector<std::string> ProductPassesOfGpu() {
       "fold-constants",
       // While products are ops of their own, with the weights that kernels read.
       "float8-products",
+      "exact-half-products",  // behind float8-products, whose factors are no exact halves
       "fold-constants",
       // Before all passes that would give the operand's ops a kernel of their own.
       "fuse-matmul-prologue",

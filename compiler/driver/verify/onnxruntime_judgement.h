@@ -13,9 +13,10 @@ namespace fusec {
 // already, and onnxruntime need not be asked at further sizes.
 //
 // An output that differs from onnxruntime's although it equals the interpreter's is judged again.
-// It passes, with a note, if rounding explains onnxruntime's distance from the interpreter, or if
-// onnxruntime gives the same output without its graph optimizations. Otherwise it fails: fusec and
-// the interpreter share the import of the model, so that onnxruntime is the only judge of that.
+// It passes, with a note, if rounding explains onnxruntime's distance from the interpreter, if
+// onnxruntime gives the same output without its graph optimizations, or if the output depends on
+// random numbers, of which each program draws its own. Otherwise it fails: fusec and the
+// interpreter share the import of the model, so that onnxruntime is the only judge of that.
 bool JudgeByOnnxruntime(const OnnxruntimeJudge& onnxruntime, const Subject& subject,
                         const Inputs& inputs, ArrayRef<TensorData> outputs,
                         Interpretation& interpretation, const DimValues& dims,

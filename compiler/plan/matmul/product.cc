@@ -74,7 +74,8 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
   }
   if (!plan.b.value) return std::nullopt;
   plan.result = region.result();
-  plan.dtype = matmul->result()->type.dtype;
+  const Dtype dtype = matmul->result()->type.dtype;
+  plan.dtype = IsFloat(dtype) ? FactorDtype(*matmul) : dtype;
   plan.a.transposed = matmul->Int("transpose_a") != 0;
   plan.b.transposed = matmul->Int("transpose_b") != 0;
   if (const auto rows = plan.made ? FindFloat8Rows(*matmul) : std::nullopt) {
@@ -108,6 +109,7 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
 std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind target) {
   auto plan = PlanProduct(region);
   if (!plan || plan->made || region.results.size() != 1) return std::nullopt;
+  if (plan->dtype != plan->result->type.dtype) return std::nullopt;  // the library rounds to it
   const NodeSet of_weights = NodesBehind(plan->made_right);
   for (const auto& node : region.body->nodes) {
     if (of_weights.count(node.get()) != 0) continue;

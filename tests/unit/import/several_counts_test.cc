@@ -215,5 +215,26 @@ TEST_F(SizesOfData, DifferentPartsOfAFreeSizeAreRefused) {
       "one element after the other: fusec must know how many they have");
 }
 
+// A slice in a loop's body whose end is data, of rows whose number is data.
+TEST_F(SeveralCounts, AreMadeInALoopOverCountedRows) {
+  const auto model = Load(R"(g (float[n, 2] x, bool[n] a, int64[3] ends) => (float[m, 2] y)
+<int64 trips = {3}, int64[1] zero = {0}, bool yes = {1}> {
+    chosen = Compress<axis = 0>(x, a)
+    y = Loop(trips, yes, chosen) <body = step (int64 i, bool on, float[p, 2] before) => (bool goes, float[p, 2] after) {
+      place = Unsqueeze(i, zero)
+      end = Gather(ends, place)
+      some = Slice(before, zero, end, zero)
+      sum = ReduceSum<keepdims = 1>(some, zero)
+      after = Add(before, sum)
+      goes = Identity(on)
+    }>
+  })");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  const auto outputs = Interpret(
+      *model->graph, {F32({3, 2}, {1, 2, 3, 4, 5, 6}), Bits({1, 0, 1}), Ints({1, 2, 0})});
+  ASSERT_TRUE(outputs) << outputs.error().message;
+  Expect(outputs->front(), {2, 2}, {10, 16, 14, 20});
+}
+
 }  // namespace
 }  // namespace fusec

@@ -11,6 +11,9 @@ import shutil
 import sys
 import tempfile
 
+# The folder tensorflow/ beside this one is no package; tensorboard, which RecBole imports, does without TensorFlow.
+sys.modules.setdefault("tensorflow", None)
+
 import numpy
 import torch
 
