@@ -1,10 +1,10 @@
 #include "compiler/driver/verify/onnxruntime_judgement.h"
 
 #include <optional>
+#include <vector>
 
 #include "compiler/driver/verify/model_inputs.h"
 #include "compiler/driver/verify/verify_modes.h"
-#include "compiler/region/product.h"
 #include "compiler/support/interrupt.h"
 
 namespace fusec {
@@ -17,11 +17,17 @@ constexpr double kErrorOfApproximations = 0x1p-22;
 
 // The op that draws the random numbers on which `output` depends; empty for none.
 std::string RandomOpBehind(const Value* output) {
-  for (const Node* node : NodesBehind(output)) {
+  std::vector<const Value*> pending = {output};
+  NodeSet seen;
+  while (!pending.empty()) {
+    const Node* node = pending.back() == nullptr ? nullptr : pending.back()->producer;
+    pending.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
     for (const Origin& origin : node->provenance) {
       const std::string& op = origin.onnx_op;
       if (op.starts_with("Random") || op == "Bernoulli" || op == "Multinomial") return op;
     }
+    pending.insert(pending.end(), node->operands.begin(), node->operands.end());
   }
   return "";
 }
