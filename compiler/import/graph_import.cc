@@ -12,6 +12,7 @@
 #include "compiler/import/loop_import.h"
 #include "compiler/import/loop_recurrence.h"
 #include "compiler/import/loop_unroll.h"
+#include "compiler/import/ml/ml_ops.h"
 #include "compiler/import/names.h"
 #include "compiler/import/narrow_types.h"
 #include "compiler/import/node_order.h"
@@ -81,12 +82,18 @@ class NodeImporter {
       for (const char* op : {"Constant", "If", "Loop", "Scan"}) {
         if (node_.op_type() == op) return true;
       }
-      if (IsSequenceOp(node_.op_type()) || HasOwnOp()) return true;
+      if (IsSequenceOp(node_.op_type())) return true;
     }
-    return IsContribOp(node_.domain(), node_.op_type()) || HasFunctionBody(node_, state_);
+    return HasOwnOp() || IsContribOp(node_.domain(), node_.op_type()) ||
+           HasFunctionBody(node_, state_);
   }
-  // Whether a row of op_list.def or expansion_list.def imports it.
-  bool HasOwnOp() const { return node_.domain().empty() && FindImport(node_.op_type()) != nullptr; }
+  // How the node becomes IR ops, if a row of op_list.def or expansion_list.def, or ml_ops.h, says
+  // it; otherwise null.
+  fusec::ImportFunction OwnImport() const {
+    if (node_.domain() == kMlDomain) return FindMlImport(node_.op_type());
+    return node_.domain().empty() ? FindImport(node_.op_type()) : nullptr;
+  }
+  bool HasOwnOp() const { return OwnImport() != nullptr; }
 
   Result<void> Import() {
     if (node_.op_type() == "Constant") return ImportConstant();
@@ -112,7 +119,7 @@ class NodeImporter {
     if (FindOpByOnnx(node_.op_type()) == nullptr) FUSEC_TRY(CheckDtypes());
     if (!HasOwnOp()) return ImportFunction();
     FUSEC_TRY(context_.ReadTensors());
-    FUSEC_TRY(FindImport(node_.op_type())(context_));
+    FUSEC_TRY(OwnImport()(context_));
     KeepNarrowTypes();
     for (int i = 0; i < node_.output_size(); ++i) {
       if (context_.output_used(i) && context_.output(i) == nullptr) {

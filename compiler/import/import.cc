@@ -80,6 +80,7 @@ void AddInputs(const ModelInputs& inputs, ImportState& state, Scope& scope) {
 // example sizes and sometimes leave these in the declaration.
 void CompareDeclaration(const onnx::ValueInfoProto& output, const TensorType& inferred,
                         ImportState& state) {
+  if (output.type().has_sequence_type()) return;  // of maps, which ZipMap would make
   const auto& declared = output.type().tensor_type();
   const std::string place = "output \"" + output.name() + "\" is declared ";
   const std::string end = "; the declaration is ignored";
@@ -219,6 +220,7 @@ Result<ImportedModel> ImportWith(const std::string& path, ImportOptions options,
   for (const auto& import : onnx.model.opset_import()) {
     state.opsets[import.domain()] = import.version();
   }
+  state.opsets.try_emplace("", kMaxOpset);  // a model may have ops of other domains only
   SetMetadata(onnx.model, path, state);
 
   FUSEC_ASSIGN(const ModelInputs inputs,

@@ -60,6 +60,8 @@ class ImportContext {
 
   // `model.onnx: node "/fc/Gemm" (Gemm): ` + message
   virtual tl::unexpected<Error> Fail(const std::string& message) const = 0;
+  // Tells the user the same of a node that is imported nevertheless.
+  virtual void Warn(const std::string&) {}
 
   // The common case: adds one IR node with these operands; its results become the outputs of the
   // ONNX node.

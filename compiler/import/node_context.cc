@@ -145,4 +145,8 @@ tl::unexpected<Error> NodeContext::Fail(const std::string& message) const {
   return ModelError(state_.problems.path() + ": " + NodeLabel(node_) + ": " + message);
 }
 
+void NodeContext::Warn(const std::string& message) {
+  state_.warnings.push_back(NodeLabel(node_) + ": " + message);
+}
+
 }  // namespace fusec

@@ -135,6 +135,7 @@ class NodeContext : public ImportContext {
     state_.narrow.insert_or_assign(value, type);
   }
   tl::unexpected<Error> Fail(const std::string& message) const override;
+  void Warn(const std::string& message) override;
 
   // Null for an output that the op's Import did not set.
   Value* output(int i) const { return outputs_[i]; }

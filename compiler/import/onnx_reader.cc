@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "compiler/import/contrib/contrib_ops.h"
+#include "compiler/import/ml/ml_ops.h"
 #include "compiler/import/names.h"
 #include "compiler/import/wire_format.h"
 
@@ -132,7 +133,13 @@ Result<void> CheckVersions(const onnx::ModelProto& model) {
     }
   }
   const auto opset = opsets.find("");
-  if (opset == opsets.end()) return ModelError("the model imports no opset of ai.onnx");
+  if (opset == opsets.end()) {
+    const bool has_nodes = std::any_of(model.graph().node().begin(), model.graph().node().end(),
+                                       [](const auto& node) { return node.domain().empty(); });
+    if (has_nodes || opsets.count(std::string(kMlDomain)) == 0)
+      return ModelError("the model imports no opset of ai.onnx");
+    return {};
+  }
   if (opset->second < kMinOpset || opset->second > kMaxOpset) {
     return ModelError("the opset of ai.onnx is " + std::to_string(opset->second) + ", expected " +
                       std::to_string(kMinOpset) + " to " + std::to_string(kMaxOpset));

@@ -20,8 +20,8 @@ struct OnnxFile {
 };
 
 // Reads protobuf, or ONNX's text syntax from a file ending in `.onnxtxt`. An error unless the model
-// has a graph, a supported IR version, and an opset of ai.onnx in kMinOpset..kMaxOpset. The domain
-// "ai.onnx" is normalised to "".
+// has a graph, a supported IR version, and an opset of ai.onnx in kMinOpset..kMaxOpset, or ops of
+// ai.onnx.ml only. The domain "ai.onnx" is normalised to "".
 Result<OnnxFile> ReadOnnx(const std::string& path);
 
 inline constexpr int kMinOpset = 7;  // in older opsets, Add and Mul broadcast by an attribute

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/import/contrib/contrib_ops.h"
+#include "compiler/import/ml/ml_ops.h"
 #include "compiler/import/onnx_reader.h"
 #include "compiler/import/tensor_proto.h"
 
@@ -48,10 +49,11 @@ std::vector<Dtype> OnnxDtypes(const std::string& op) {
   return dtypes;
 }
 
-std::vector<std::string> OnnxruntimeOps() {
+std::vector<std::string> OpsOfOtherDomains() {
   std::vector<std::string> names;
   for (const std::string& op : ContribOpNames())
     names.push_back(std::string(kContribDomain) + "." + op);
+  for (const std::string& op : MlOpNames()) names.push_back(std::string(kMlDomain) + "." + op);
   return names;
 }
 

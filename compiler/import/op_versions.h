@@ -16,8 +16,8 @@ std::vector<int> OnnxSinceVersions(const std::string& op);
 // its first output if it has no inputs), in the order of Dtype.
 std::vector<Dtype> OnnxDtypes(const std::string& op);
 
-// The supported ops of onnxruntime's own domain, sorted: "com.microsoft.Attention", ...
-std::vector<std::string> OnnxruntimeOps();
+// The supported ops of onnxruntime's own domain and of ai.onnx.ml: "com.microsoft.Attention", ...
+std::vector<std::string> OpsOfOtherDomains();
 
 struct OnnxSupport {
   std::string library_version;  // "1.22.0"

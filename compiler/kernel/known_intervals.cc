@@ -21,6 +21,33 @@ std::optional<Ranges::Interval> RegionLowering::ConstantInterval(const Value* va
   return interval;
 }
 
+// The range of the elements of `value`, if each is one of constants that are looked up or chosen
+// from, or a sum of such. It writes no code.
+std::optional<Ranges::Interval> RegionLowering::ChoiceInterval(const Value* value) const {
+  if (const auto interval = ConstantInterval(value)) return interval;
+  const Node* node = value->producer;
+  if (node == nullptr) return std::nullopt;
+  switch (node->kind) {
+    case OpKind::kGather:
+    case OpKind::kGatherElements:
+    case OpKind::kReshape:
+    case OpKind::kExpand:
+      return ChoiceInterval(node->operand(0));
+    case OpKind::kAdd: {
+      const auto one = ChoiceInterval(node->operand(0)), other = ChoiceInterval(node->operand(1));
+      if (!one || !other) return std::nullopt;
+      return Ranges::Interval{one->low + other->low, one->high + other->high};
+    }
+    case OpKind::kWhere: {
+      const auto one = ChoiceInterval(node->operand(1)), other = ChoiceInterval(node->operand(2));
+      if (!one || !other) return std::nullopt;
+      return Ranges::Interval{std::min(one->low, other->low), std::max(one->high, other->high)};
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
 Ranges::Interval RegionLowering::IntervalOf(const Node& node, int operand, ArrayRef<Expr> index) {
   const Value* value = node.operand(operand);
   const Scalar scalar = Evaluate(value, BroadcastIndex(index, value->type.shape));
@@ -47,6 +74,10 @@ void RegionLowering::NoteInterval(const Node& node, const Scalar& scalar, ArrayR
       bound.high = least ? std::min(bound.high, next.high) : std::max(bound.high, next.high);
     }
     known_intervals_[scalar.text()] = bound;
+  }
+  if ((node.kind == OpKind::kWhere || node.kind == OpKind::kAdd) && scalar.dtype == Dtype::kI32) {
+    if (const auto interval = ChoiceInterval(node.result()))
+      known_intervals_[scalar.text()] = *interval;
   }
   const TensorData* found =
       node.kind == OpKind::kLookup ? ConstantPayload(node.operand(2)) : nullptr;

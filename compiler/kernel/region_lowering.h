@@ -145,6 +145,7 @@ class RegionLowering {
   // Remembers the proven range of `scalar`, an integer element of `node` (known_intervals.cc).
   void NoteInterval(const Node& node, const Scalar& scalar, ArrayRef<Expr> index);
   Ranges::Interval IntervalOf(const Node& node, int operand, ArrayRef<Expr> index);
+  std::optional<Ranges::Interval> ChoiceInterval(const Value* value) const;
 
   const Node& region_;
   KernelBuilder& builder_;

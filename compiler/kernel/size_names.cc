@@ -156,7 +156,9 @@ std::vector<SizeName> PlaceOfPart(const KernelBuilder& builder, const Value* res
 CExpr NameNumber(KernelBuilder& builder, const Value* constant, int64_t at, const CExpr& literal) {
   const TensorData& data = constant->producer->constant;
   const double number = data.GetDouble(at);
-  const bool is_small = std::abs(number) <= 3 && number == std::floor(number);
+  // The literal of another dtype than i32 tells what it is: 2LL, 3.0f.
+  const double greatest = data.dtype() == Dtype::kI32 ? 1 : 3;
+  const bool is_small = std::abs(number) <= greatest && number == std::floor(number);
   if (is_small || !std::isfinite(number)) return literal;  // these are not constant expressions
   std::string hint = ModelName(constant->name), comment = "\"" + constant->name + "\"";
   if (data.element_count() > 1) {

@@ -48,11 +48,11 @@ class RandomRounding {
  public:
   explicit RandomRounding(uint64_t seed) : bits_(seed * 2 + 1) {}
 
-  // Moves floats by a unit in the last place, up or down, or leaves them; zeros stay.
-  ReferenceTensor Moved(const ReferenceTensor& tensor) {
+  // Moves floats by `units` in the last place, up or down, or leaves them; zeros stay.
+  ReferenceTensor Moved(const ReferenceTensor& tensor, double units = 1) {
     ReferenceTensor moved = tensor;
     for (double& value : moved.reals) {
-      const double step = Bit() ? 0 : Bit() ? 1 : -1;
+      const double step = Bit() ? 0 : Bit() ? units : -units;
       if (value != 0 && std::isfinite(value)) value += step * Spacing(tensor.dtype, value);
     }
     return moved;
@@ -76,12 +76,27 @@ class RandomRounding {
     }
   }
 
+  // About how many terms each of `sums` has: those of a reduction, or of a product of two matrices.
+  static double TermsOf(const ReferenceTensor& sums, ArrayRef<const ReferenceTensor*> operands) {
+    const auto count = [](const ReferenceTensor* tensor) {
+      return static_cast<double>(tensor->element_count());
+    };
+    const double results = std::max(1.0, count(&sums));
+    if (operands.size() == 1 || operands[1] == nullptr) return count(operands[0]) / results;
+    return std::sqrt(count(operands[0]) * count(operands[1]) / results);
+  }
+
   // The same for sums of several terms. Partial sums are rounded as well, which moves even sums
-  // that the dtype represents exactly, unless all terms are whole numbers. A zero gets a random
-  // sign, because a sum may start with its first term or with 0.
+  // that the dtype represents exactly, unless all terms are whole numbers: the errors of n terms
+  // add up to about the root of n. A zero gets a random sign, because a sum may start with its
+  // first term or with 0.
   void RoundSums(ReferenceTensor& sums, ArrayRef<const ReferenceTensor*> operands) {
     Round(sums);
-    if (!std::all_of(operands.begin(), operands.end(), IsWhole)) sums = Moved(sums);
+    if (!std::all_of(operands.begin(), operands.end(), IsWhole)) {
+      const bool is_short = DtypeBytes(sums.dtype) < 4;  // its sums are f32
+      const double root = is_short ? 1 : std::sqrt(TermsOf(sums, operands));
+      sums = Moved(sums, std::max(1.0, std::round(root / 4)));
+    }
     for (double& value : sums.reals) {
       if (value == 0) value = Bit() ? 0.0 : -0.0;
     }

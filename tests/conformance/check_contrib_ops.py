@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares fusec with onnxruntime for onnxruntime's own ops (domain com.microsoft), on the CPU or, with --cuda, on a GPU.
+"""Compares fusec with onnxruntime for onnxruntime's own ops (domain com.microsoft) and those of ai.onnx.ml, on the CPU or, with --cuda, on a GPU.
 
     check_contrib_ops.py FUSEC [PATTERN] [--cuda sm_90a]
 
@@ -19,6 +19,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+
+from ml_cases import ML, ml
 
 GROUPS = {}
 TOLERANCE = 2e-5  # relative L2
@@ -383,7 +385,8 @@ def model_of(group, cases):
         outputs += [onnx.ValueInfoProto(name=result) for result in results if result]
     graph = helper.make_graph(nodes, group, inputs, outputs, constants)
     opset = 14 if group == "old_norms" else 21
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)], ir_version=10), data
+    opsets = {"": opset, DOMAIN: 1, ML: 5 if group == "ml_ensembles" else 3}
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*one) for one in opsets.items()], ir_version=10), data
 
 
 def answers_of(model, cases, data):
@@ -446,6 +449,7 @@ def main():
     fusec, pattern = arguments.fusec, arguments.pattern
     for make in (activations, products, norms, attention, quantized, tensors, without_kernel):
         make()
+    ml(case, rng)
     failures, count = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for group, cases in GROUPS.items():
@@ -455,7 +459,7 @@ def main():
                 failures += check(fusec, group, cases, pathlib.Path(folder), arguments.cuda)
     if not pattern:
         listed = subprocess.run([fusec, "--list-ops"], capture_output=True, text=True, check=True).stdout
-        named = set(re.findall(DOMAIN + r"\.(\w+)", listed))
+        named = set(re.findall(rf"(?:{DOMAIN}|{ML})\.(\w+)", listed))
         tested = {one["op"] for cases in GROUPS.values() for one in cases}
         failures += [f"{op}: listed, but not tested" for op in sorted(named - tested)]
         failures += [f"{op}: tested, but not listed" for op in sorted(tested - named)]

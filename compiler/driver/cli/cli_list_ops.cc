@@ -50,7 +50,8 @@ std::vector<OpLine> OpLines() {
   for (const std::string& onnx : AllExpansions()) {
     lines.push_back({"", onnx, "expansion", "", OnnxSinceVersions(onnx), DtypeNames(onnx)});
   }
-  for (const std::string& op : OnnxruntimeOps()) lines.push_back({"", op, "function", "", {}, {}});
+  for (const std::string& op : OpsOfOtherDomains())
+    lines.push_back({"", op, "function", "", {}, {}});
   return lines;
 }
 

@@ -37,8 +37,15 @@ for number, name in enumerate(lines[:-1]):
     else:
         feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
 names = [output.name for output in session.get_outputs()]
-for number, value in enumerate(session.run_with_ort_values(names, feeds)):
-    numpy.save(f"{folder}/output_{number}.npy", value.numpy())
+if any(output.type.startswith("seq(map(") for output in session.get_outputs()):
+    # Maps of labels to scores (ZipMap): the scores alone.
+    values = session.run(names, {name: feed.numpy() for name, feed in feeds.items()})
+    values = [value if isinstance(value, numpy.ndarray) else
+              numpy.array([list(row.values()) for row in value], numpy.float32) for value in values]
+else:
+    values = [value.numpy() for value in session.run_with_ort_values(names, feeds)]
+for number, value in enumerate(values):
+    numpy.save(f"{folder}/output_{number}.npy", value)
 with open(folder + "/outputs.txt", "w", encoding="utf-8") as file:
     file.write("".join(name + "\n" for name in names))
 )";
