@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "compiler/reference/interpreter.h"
 
@@ -61,6 +63,38 @@ TEST(OutputJudge, IntegersMayJumpWhereTheReferenceDoes) {
   EXPECT_TRUE(on_step.pass);
   EXPECT_EQ(on_step.unjudged, 1);
   EXPECT_FALSE(Judged(casts, {2.5, 5.3}, {1, 5}, Dtype::kI64).pass);
+}
+
+// Numbers just below a tie of rounding: each draw moves a few of them to the next whole number, and seldom the same ones.
+TEST(OutputJudge, AsManyCodesMayJumpAsInADraw) {
+  constexpr int kCount = 1000;
+  std::string body;
+  for (int i = 0; i < 8; ++i) {
+    body += "  %f" + std::to_string(i) + " = constant() [1.1] : f32[]\n  %x" + std::to_string(i + 1) +
+            " = mul(%x" + std::to_string(i) + ", %f" + std::to_string(i) + ") : f32[1000]\n";
+  }
+  const auto graph =
+      Parse("graph @g(%x0: f32[1000]) {\n" + body + "  %y = round(%x8) : f32[1000]\n  return %y\n}\n");
+  ASSERT_TRUE(graph) << graph.error().message;
+  std::vector<double> x, right;
+  for (int i = 0; i < kCount; ++i) {
+    x.push_back((64.5 + i % 60 - 4 * 0x1p-17) / std::pow(static_cast<double>(1.1f), 8));
+    right.push_back(64 + i % 60);
+  }
+  const std::vector<ReferenceTensor> inputs = {
+      ReferenceTensor::FromData(TensorData::From<double>(Dtype::kF32, {kCount}, std::move(x)))};
+  const auto expected = Interpret(**graph, inputs);
+  ASSERT_TRUE(expected);
+  const auto passes = [&](int jumps, double by) {
+    std::vector<double> found = right;
+    for (int i = 0; i < jumps; ++i) found[i] += by;
+    OutputJudge judge(**graph, inputs, *expected);
+    return judge.Judge(0, "y", TensorData::From<double>(Dtype::kF32, {kCount}, std::move(found)), {1e-5, "test"}).pass;
+  };
+  EXPECT_TRUE(passes(0, 0));
+  EXPECT_TRUE(passes(5, 1));
+  EXPECT_FALSE(passes(5, 2));
+  EXPECT_FALSE(passes(700, 1));
 }
 
 TEST(OutputJudge, APoleMayBeOnEitherSide) {
