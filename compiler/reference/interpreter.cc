@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 #include "compiler/ir/op_def.h"
@@ -112,11 +113,12 @@ class RandomRounding {
     }
   }
 
- private:
   bool Bit() {  // linear congruential generator of Knuth's MMIX
     bits_ = bits_ * 6364136223846793005u + 1442695040888963407u;
     return (bits_ >> 63) != 0;
   }
+
+ private:
   uint64_t bits_;
 };
 
@@ -226,6 +228,25 @@ class Run {
     return {};
   }
 
+  // A product overflows in f32 if it begins with its large factors, even where the small ones would
+  // make it finite.
+  Result<void> OverflowAtRandom(const Node& node, const ReferenceTensor& factors,
+                                ReferenceTensor& products) {
+    ReferenceTensor large = factors;
+    for (double& factor : large.reals) factor = std::max(1.0, std::abs(factor));
+    Tensors greatest = {products};
+    const std::vector<const ReferenceTensor*> operands = {&large};
+    ReferenceContext context(node, operands, greatest, context_.symbols);
+    FUSEC_TRY(GetOpDef(node.kind).functions.reference(context));
+    constexpr double kGreatestOfFloats = std::numeric_limits<float>::max();
+    for (size_t i = 0; i < products.reals.size(); ++i) {
+      double& product = products.reals[i];
+      if (greatest[0].reals[i] > kGreatestOfFloats && product != 0 && context_.rounding->Bit())
+        product = std::copysign(std::numeric_limits<double>::infinity(), product);
+    }
+    return {};
+  }
+
   Result<Tensors> Compute(const Node& node, ArrayRef<const ReferenceTensor*> operands) {
     if (node.kind == OpKind::kRegion) return RunGraph(*node.body, operands, context_);
     const OpFunctions& functions = GetOpDef(node.kind).functions;
@@ -256,6 +277,8 @@ class Run {
         context_.rounding->RoundSums(result, operands);
       else
         context_.rounding->Round(result);
+      if (node.kind == OpKind::kReduceProd && IsFloat(result.dtype))
+        FUSEC_TRY(OverflowAtRandom(node, *operands[0], result));
       // Far below zero, 1 + erf cancels and has few correct digits.
       if (node.kind == OpKind::kGelu) context_.rounding->MoveByFactor(result, *operands[0]);
     }
