@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace fusec {
@@ -26,8 +27,7 @@ std::vector<double> Numbers(const ImportContext& context, const std::string& nam
 
 // Finds the depth, and checks that no node is its own descendant.
 Result<void> Measure(const ImportContext& context, TreeNodes& trees) {
-  if (trees.roots.empty())
-    return context.Fail("it has no tree: every node is the child of another");
+  if (trees.roots.empty()) return context.Fail("it has no tree");
   std::vector<int64_t> level(trees.count(), -1);  // the most branches on the way to each node
   for (const int64_t root : trees.roots) level[root] = 0;
   std::vector<int64_t> work = trees.roots;
@@ -135,13 +135,9 @@ Result<TreeNodes> ReadTreeNodes(const ImportContext& context, const std::string&
   }
   TreeNodes trees;
   for (size_t i = 0; i < count; ++i) FUSEC_TRY(AddNode(context, lists, numbers, i, trees));
-  std::vector<bool> is_child(count);
-  for (int64_t node = 0; node < trees.count(); ++node) {
-    if (trees.IsLeaf(node)) continue;
-    is_child[trees.on_true[node]] = is_child[trees.on_false[node]] = true;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    if (!is_child[i]) trees.roots.push_back(static_cast<int64_t>(i));
+  std::set<int64_t> begun;
+  for (size_t i = 0; i < count; ++i) {  // a tree's first node is its root, as in onnxruntime
+    if (begun.insert(lists.trees[i]).second) trees.roots.push_back(static_cast<int64_t>(i));
   }
   const std::vector<int64_t> leaf_trees = context.Ints(leaves + "_treeids"),
                              leaf_nodes = context.Ints(leaves + "_nodeids"),
