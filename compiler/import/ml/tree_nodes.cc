@@ -207,12 +207,17 @@ class EnsembleReader {
     const auto has = [&](const std::optional<TensorData>& tensor, size_t size) {
       return tensor && tensor->element_count() == static_cast<int64_t>(size);
     };
-    const bool fits = on_true_.size() == count && on_false_.size() == count &&
-                      true_leaves_.size() == count && false_leaves_.size() == count &&
-                      (missing_.empty() || missing_.size() == count) && has(splits_, count) &&
-                      has(modes_, count) && has(weights_, targets_.size());
+    const auto has_floats = [&](const std::optional<TensorData>& tensor, size_t size) {
+      return has(tensor, size) && IsFloat(tensor->dtype());
+    };
+    const bool fits =
+        on_true_.size() == count && on_false_.size() == count && true_leaves_.size() == count &&
+        false_leaves_.size() == count && (missing_.empty() || missing_.size() == count) &&
+        has_floats(splits_, count) && has(modes_, count) && IsInteger(modes_->dtype()) &&
+        has_floats(weights_, targets_.size()) && (!members_ || IsFloat(members_->dtype()));
     if (fits) return {};
-    return context_.Fail("its lists do not have as many entries as it has nodes and leaves");
+    return context_.Fail(
+        "its lists do not have as many entries as it has nodes and leaves, or have other types");
   }
 
   void Add(int64_t feature, double threshold, Mode mode, bool missing, int64_t on_true,

@@ -151,6 +151,12 @@ Value* Scores(ImportContext& context, Formula& f, const TreeNodes& trees, Value*
 }
 
 Result<void> CheckTargets(const ImportContext& context, const TreeNodes& trees, int64_t targets) {
+  constexpr int64_t kMostWeights = int64_t{1} << 28;
+  if (targets > kMostWeights / trees.count()) {
+    return context.Fail(
+        fmt::format("{} nodes and {} classes or targets, expected at most {} in all", trees.count(),
+                    targets, kMostWeights));
+  }
   for (const TreeNodes::LeafWeight& leaf : trees.weights) {
     if (leaf.target >= 0 && leaf.target < targets) continue;
     return context.Fail(fmt::format("a leaf has a weight for class or target {}, expected 0 to {}",
