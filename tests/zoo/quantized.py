@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--kind", action="append", choices=[*STATIC, *DYNAMIC], help="only this way to quantize (may be given again)")
     parser.add_argument("--sample", type=int, metavar="N", help="only so many exports, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
-    parser.add_argument("--jobs", type=int, default=2, help="models at once (default: 2)")
+    parser.add_argument("--jobs", type=int, default=2, help="exports at once (default: 2)")
     parser.add_argument("--table", type=pathlib.Path, help="also write a table to this file")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -71,14 +71,16 @@ def main():
     if arguments.sample is not None:
         exports = sorted(random.Random(arguments.seed).sample(exports, min(arguments.sample, len(exports))))
     fusec = Fusec(arguments.fusec)
-    work = [(export, kind) for export in exports for kind in arguments.kind or [*STATIC, *DYNAMIC]]
+    kinds = arguments.kind or [*STATIC, *DYNAMIC]
     lines, counts = ["library\tmodel\tkind\tverdict\treason"], collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for (export, kind), (verdict, reason) in zip(work, pool.map(lambda one: judge(fusec, *one), work)):
-            lines.append(f"{export.parent.name}\t{export.name}\t{kind}\t{verdict}\t{reason}")
-            counts[verdict] += 1
-            if verdict not in ("right", "not quantized", "broken"):
-                print(lines[-1], flush=True)
+        # One export at a time, because the quantizers write files beside it.
+        for export, verdicts in zip(exports, pool.map(lambda export: [judge(fusec, export, kind) for kind in kinds], exports)):
+            for kind, (verdict, reason) in zip(kinds, verdicts):
+                lines.append(f"{export.parent.name}\t{export.name}\t{kind}\t{verdict}\t{reason}")
+                counts[verdict] += 1
+                if verdict not in ("right", "not quantized", "broken"):
+                    print(lines[-1], flush=True)
     if arguments.table:
         arguments.table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{len(exports)} exports: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
@@ -108,7 +110,7 @@ def judge(fusec, export, kind):
             else:
                 quantization.quantize_dynamic(export / "model.onnx", path, **DYNAMIC[kind])
         except Exception as error:  # noqa: BLE001 (the quantizers raise many kinds)
-            return "not quantized", first_line(str(error))
+            return "not quantized", first_line(str(error)).replace(f"{export}/", "")
         inputs = sorted(export.glob("inputs.*.npz"))[0]
         try:
             verified = fusec("verify", path, "--device", "cpu", "--inputs", inputs)
