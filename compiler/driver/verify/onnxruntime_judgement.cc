@@ -80,7 +80,8 @@ class CaseBesideOnnxruntime {
         FormatNumber(distance.rel_l2) + " against " + FormatNumber(ours.rel_l2);
     if (distance.pass || (distance.misplaced == 0 && distance.max_abs <= kErrorOfApproximations)) {
       comparison.pass = true;
-      comparison.note = "onnxruntime is no closer to the interpreter (" + distances + ")";
+      comparison.note =
+          "rounding explains onnxruntime's distance from the interpreter (" + distances + ")";
     } else if (EqualsAsWritten(output, found)) {
       comparison.pass = true;
       comparison.note = "onnxruntime agrees without its graph optimizations";
