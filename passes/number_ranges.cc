@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compiler/ir/derivation.h"
 #include "compiler/ir/op_def.h"
+#include "compiler/support/adt.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
@@ -45,6 +47,18 @@ class RangeFinder {
  public:
   // `value` belongs to the program of `derivation`, or to the graph if that is null.
   NumberRange Of(const Value* value, const Derivation* derivation, int depth) {
+    const auto known = known_.find(value);
+    if (known != known_.end()) return known->second;
+    NumberRange range = Find(value, derivation, depth);
+    // The sum of infinities of both signs.
+    if (std::isnan(range.least)) range.least = -std::numeric_limits<double>::infinity();
+    if (std::isnan(range.greatest)) range.greatest = std::numeric_limits<double>::infinity();
+    known_[value] = range;
+    return range;
+  }
+
+ private:
+  NumberRange Find(const Value* value, const Derivation* derivation, int depth) {
     const NumberRange of_dtype = OfDtype(value->type.dtype);
     if (depth > kDeepest) return of_dtype;
     if (value->producer == nullptr) {
@@ -67,7 +81,6 @@ class RangeFinder {
     return range;
   }
 
- private:
   NumberRange OfMade(const Derivation& made, int depth) {
     if (made.program) return Of(made.program->outputs[0], &made, depth);
     const bool is_chosen = !made.is_initializer && made.data.element_count() > 0;
@@ -191,6 +204,8 @@ class RangeFinder {
     }
     return range;
   }
+
+  DenseMap<const Value*, NumberRange> known_;
 };
 
 }  // namespace

@@ -23,7 +23,15 @@ std::optional<Ranges::Interval> RegionLowering::ConstantInterval(const Value* va
 
 // The range of the elements of `value`, if each is one of constants that are looked up or chosen
 // from, or a sum of such. It writes no code.
-std::optional<Ranges::Interval> RegionLowering::ChoiceInterval(const Value* value) const {
+std::optional<Ranges::Interval> RegionLowering::ChoiceInterval(const Value* value) {
+  const auto known = choice_intervals_.find(value);
+  if (known != choice_intervals_.end()) return known->second;
+  const auto interval = FindChoiceInterval(value);
+  choice_intervals_[value] = interval;
+  return interval;
+}
+
+std::optional<Ranges::Interval> RegionLowering::FindChoiceInterval(const Value* value) {
   if (const auto interval = ConstantInterval(value)) return interval;
   const Node* node = value->producer;
   if (node == nullptr) return std::nullopt;

@@ -145,7 +145,8 @@ class RegionLowering {
   // Remembers the proven range of `scalar`, an integer element of `node` (known_intervals.cc).
   void NoteInterval(const Node& node, const Scalar& scalar, ArrayRef<Expr> index);
   Ranges::Interval IntervalOf(const Node& node, int operand, ArrayRef<Expr> index);
-  std::optional<Ranges::Interval> ChoiceInterval(const Value* value) const;
+  std::optional<Ranges::Interval> ChoiceInterval(const Value* value);
+  std::optional<Ranges::Interval> FindChoiceInterval(const Value* value);
 
   const Node& region_;
   KernelBuilder& builder_;
@@ -168,6 +169,7 @@ class RegionLowering {
   std::map<std::string, Origin> origins_;  // by local: the source of integer data
   std::map<std::string, Ranges::Interval>
       known_intervals_;  // by local: the proven range of integer data
+  DenseMap<const Value*, std::optional<Ranges::Interval>> choice_intervals_;  // ChoiceInterval
 };
 
 // The position of the first element of the vector that holds `position`, in a tensor of `shape`,

@@ -7,20 +7,17 @@ Figures are the median time of a call, in microseconds. Needs onnx and onnxrunti
 """
 
 import argparse
-import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
-FUSEC = os.environ.get("FUSEC", "fusec")
+from cpu_against_onnxruntime import compiled, time_fusec, time_onnxruntime
+
 SECONDS = 0.5
 
 
@@ -41,16 +38,6 @@ def ensemble(trees, depth, features):
         target_weights=random.standard_normal(int(is_leaf.sum())).astype(np.float32).tolist(), n_targets=1)  # fmt: skip
 
 
-def time_onnxruntime(session, x):
-    times = []
-    end = time.perf_counter() + SECONDS
-    while time.perf_counter() < end or len(times) < 5:
-        begin = time.perf_counter()
-        session.run(None, {"x": x})
-        times.append((time.perf_counter() - begin) * 1e6)
-    return float(np.median(times))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("trees", 500), ("depth", 7), ("features", 40)):
@@ -67,14 +54,13 @@ def main():
         folder = pathlib.Path(folder)
         onnx.save(model, folder / "trees.onnx")
         session = onnxruntime.InferenceSession(str(folder / "trees.onnx"), options)
-        subprocess.run([FUSEC, folder / "trees.onnx", "-o", folder / "trees", "--target", "cpu"], check=True, capture_output=True)
+        compiled(folder / "trees.onnx", folder / "trees")
         print(f"{'batch':>6} {'fusec':>9} {'onnxruntime':>12}")
         for batch in map(int, arguments.batches.split(",")):
             x = np.random.default_rng(1).standard_normal((batch, arguments.features)).astype(np.float32)
             np.savez(folder / "x.npz", x=x)
-            bench = [FUSEC, "bench", folder / "trees", "--device", "cpu", "--threads", "1", "--inputs", folder / "x.npz", "--seconds", str(SECONDS), "--json"]
-            text = subprocess.run(bench, check=True, capture_output=True, text=True).stdout
-            print(f"{batch:>6} {json.loads(text)[0]['call_us']['median']:>9.1f} {time_onnxruntime(session, x):>12.1f}", flush=True)
+            fusec = time_fusec(folder / "trees", folder / "x.npz", 1, SECONDS)
+            print(f"{batch:>6} {fusec:>9.1f} {time_onnxruntime(session, dict(x=x), SECONDS):>12.1f}", flush=True)
     return 0
 
 

@@ -50,12 +50,7 @@ Result<void> ImportLinearClassifier(ImportContext& context) {
   const size_t rows = context.Floats("intercepts").size();
   FUSEC_ASSIGN(Value * scores, Product(context, f, static_cast<int64_t>(rows)));
   if (rows == labels && labels > 1) {
-    Value* chosen = f.Make(OpKind::kArgMax, {scores},
-                           {{"axes", std::vector<int64_t>{1}},
-                            {"keepdims", int64_t{0}},
-                            {"select_last_index", int64_t{0}}});
-    FUSEC_ASSIGN(scores, Transformed(context, f, scores, transform));
-    return FinishClassifier(context, f, chosen, scores, "classlabels_ints");
+    return FinishByGreatest(context, f, scores, "classlabels_ints");
   }
   if (rows != 1 || labels != 2)
     return context.Fail(

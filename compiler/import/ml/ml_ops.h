@@ -50,5 +50,8 @@ Result<Value*> Transformed(const ImportContext& context, Formula& f, Value* scor
 // label that is a string.
 Result<void> FinishClassifier(ImportContext& context, Formula& f, Value* chosen, Value* scores,
                               const std::string& labels);
+// The same for the label of the greatest score, whose scores are then transformed as the node says.
+Result<void> FinishByGreatest(ImportContext& context, Formula& f, Value* scores,
+                              const std::string& labels);
 
 }  // namespace fusec

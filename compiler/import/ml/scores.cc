@@ -49,4 +49,14 @@ Result<void> FinishClassifier(ImportContext& context, Formula& f, Value* chosen,
   return f.Finish({label, scores});
 }
 
+Result<void> FinishByGreatest(ImportContext& context, Formula& f, Value* scores,
+                              const std::string& labels) {
+  Value* chosen = f.Make(OpKind::kArgMax, {scores},
+                         {{"axes", std::vector<int64_t>{1}},
+                          {"keepdims", int64_t{0}},
+                          {"select_last_index", int64_t{0}}});
+  FUSEC_ASSIGN(scores, Transformed(context, f, scores, context.String("post_transform", "NONE")));
+  return FinishClassifier(context, f, chosen, scores, labels);
+}
+
 }  // namespace fusec

@@ -16,15 +16,6 @@ using Mode = TreeNodes::Mode;
 
 constexpr int64_t kDeepest = 256;
 
-// The numbers of an attribute, which may also be given as a tensor.
-std::vector<double> Numbers(const ImportContext& context, const std::string& name) {
-  const std::optional<TensorData> tensor = context.Tensor(name + "_as_tensor");
-  if (!tensor) return context.Floats(name);
-  std::vector<double> numbers;
-  for (int64_t i = 0; i < tensor->element_count(); ++i) numbers.push_back(tensor->GetDouble(i));
-  return numbers;
-}
-
 // Finds the depth, and checks that no node is its own descendant.
 Result<void> Measure(const ImportContext& context, TreeNodes& trees) {
   if (trees.roots.empty()) return context.Fail("it has no tree");
@@ -113,12 +104,20 @@ Result<void> AddNode(const ImportContext& context, const NodeLists& lists,
 
 }  // namespace
 
+std::vector<double> NumbersOf(const ImportContext& context, const std::string& name) {
+  const std::optional<TensorData> tensor = context.Tensor(name + "_as_tensor");
+  if (!tensor) return context.Floats(name);
+  std::vector<double> numbers;
+  for (int64_t i = 0; i < tensor->element_count(); ++i) numbers.push_back(tensor->GetDouble(i));
+  return numbers;
+}
+
 Result<TreeNodes> ReadTreeNodes(const ImportContext& context, const std::string& leaves) {
   NodeLists lists{
       context.Ints("nodes_treeids"),      context.Ints("nodes_nodeids"),
       context.Ints("nodes_featureids"),   context.Ints("nodes_truenodeids"),
       context.Ints("nodes_falsenodeids"), context.Ints("nodes_missing_value_tracks_true"),
-      context.Strings("nodes_modes"),     Numbers(context, "nodes_values")};
+      context.Strings("nodes_modes"),     NumbersOf(context, "nodes_values")};
   const size_t count = lists.nodes.size();
   for (const size_t size : {lists.trees.size(), lists.features.size(), lists.on_true.size(),
                             lists.on_false.size(), lists.modes.size(), lists.values.size()}) {
@@ -142,7 +141,7 @@ Result<TreeNodes> ReadTreeNodes(const ImportContext& context, const std::string&
   const std::vector<int64_t> leaf_trees = context.Ints(leaves + "_treeids"),
                              leaf_nodes = context.Ints(leaves + "_nodeids"),
                              ids = context.Ints(leaves + "_ids");
-  const std::vector<double> weights = Numbers(context, leaves + "_weights");
+  const std::vector<double> weights = NumbersOf(context, leaves + "_weights");
   if (leaf_trees.size() != ids.size() || leaf_nodes.size() != ids.size() ||
       weights.size() != ids.size()) {
     return context.Fail(

@@ -30,6 +30,8 @@ struct TreeNodes {
   bool IsLeaf(int64_t node) const { return on_true[node] == node; }
 };
 
+// The numbers of an attribute, which may also be given as the tensor `name`_as_tensor.
+std::vector<double> NumbersOf(const ImportContext& context, const std::string& name);
 // Reads the attributes of TreeEnsembleRegressor and TreeEnsembleClassifier. `leaves` is the prefix
 // of those of the leaves, "target" or "class".
 Result<TreeNodes> ReadTreeNodes(const ImportContext& context, const std::string& leaves);

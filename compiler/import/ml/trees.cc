@@ -165,17 +165,9 @@ Result<void> CheckTargets(const ImportContext& context, const TreeNodes& trees, 
   return {};
 }
 
-std::vector<double> BaseValues(const ImportContext& context) {
-  const std::optional<TensorData> tensor = context.Tensor("base_values_as_tensor");
-  if (!tensor) return context.Floats("base_values");
-  std::vector<double> values;
-  for (int64_t i = 0; i < tensor->element_count(); ++i) values.push_back(tensor->GetDouble(i));
-  return values;
-}
-
 // Adds the base values to scores [rows, count].
 Result<Value*> WithBase(const ImportContext& context, Formula& f, Value* scores, int64_t count) {
-  const std::vector<double> base = BaseValues(context);
+  const std::vector<double> base = NumbersOf(context, "base_values");
   if (base.empty()) return scores;
   if (static_cast<int64_t>(base.size()) != count)
     return context.Fail(fmt::format("{} base_values, expected {}", base.size(), count));
@@ -270,7 +262,7 @@ Result<void> ImportTreeEnsembleClassifier(ImportContext& context) {
     Value* score = Scores(context, f, trees, leaves, 1, {}, Dtype::kF32);
     if (target == 0) {
       FUSEC_ASSIGN(score, WithBase(context, f, score, 1));
-    } else if (!BaseValues(context).empty()) {
+    } else if (!NumbersOf(context, "base_values").empty()) {
       return context.Fail(
           "it has base_values, and weights of class 1 only, which is not supported");
     }
@@ -278,12 +270,7 @@ Result<void> ImportTreeEnsembleClassifier(ImportContext& context) {
   }
   Value* scores = Scores(context, f, trees, leaves, labels, {}, Dtype::kF32);
   FUSEC_ASSIGN(scores, WithBase(context, f, scores, labels));
-  Value* chosen = f.Make(OpKind::kArgMax, {scores},
-                         {{"axes", std::vector<int64_t>{1}},
-                          {"keepdims", int64_t{0}},
-                          {"select_last_index", int64_t{0}}});
-  FUSEC_ASSIGN(scores, Transformed(context, f, scores, context.String("post_transform", "NONE")));
-  return FinishClassifier(context, f, chosen, scores, "classlabels_int64s");
+  return FinishByGreatest(context, f, scores, "classlabels_int64s");
 }
 
 }  // namespace fusec
